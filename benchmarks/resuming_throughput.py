@@ -24,7 +24,7 @@ import psutil  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
-from penstock.registry import Pace
+from penstock.registry import Throttle
 
 from .harness import rounds_of, share, table, verdict
 from .resuming_chains import Case
@@ -36,7 +36,7 @@ NEVER = 10**9
 
 def without_snapshots(chain: Any, _: Any) -> Any:
     """Switch snapshots off in this process; workers call this first."""
-    mock.patch.object(Pace, "step", NEVER).start()
+    mock.patch.object(Throttle, "step", NEVER).start()
     return chain
 
 
@@ -48,17 +48,17 @@ class Count:
 
     def begin(self) -> None:
         """Begin to count in this process."""
-        taken: Any = Pace.taken
+        taken: Any = Throttle.record
         if hasattr(taken, "counts"):
             return
         counted = np.memmap(self.folder / str(os.getpid()), np.float64, "w+", shape=2)
 
-        def counting(pace: Pace, started: float) -> None:
+        def counting(pace: Throttle, started: float) -> None:
             counted[:] += 1, time.perf_counter() - started
             taken(pace, started)
 
         setattr(counting, "counts", True)  # noqa: B010
-        mock.patch.object(Pace, "taken", counting).start()
+        mock.patch.object(Throttle, "record", counting).start()
 
     def in_worker(self, chain: Any, _: Any) -> Any:
         """Begin to count in a worker, which calls this first."""
@@ -81,7 +81,7 @@ def read(loader: DataLoader2[Any], snapshots: bool, count: Count) -> NDArray[np.
     """Read an epoch, and return its seconds, CPU seconds, snapshots and seconds of snapshots."""
     with ExitStack() as stack:
         if not snapshots:
-            stack.enter_context(mock.patch.object(Pace, "step", NEVER))
+            stack.enter_context(mock.patch.object(Throttle, "step", NEVER))
         before = [time.perf_counter(), cpu_seconds(), *count.read()]
         deque(loader, maxlen=0)
         return np.subtract([time.perf_counter(), cpu_seconds(), *count.read()], before)

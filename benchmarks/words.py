@@ -19,7 +19,7 @@ PROTOCOL = ("state", "iteration", "seeds", "folding", "splitter", "branches", "g
 """The last two have what state.py had before."""
 METHODS = ("snapshot", "reset", "get_state", "set_state")
 ATTRIBUTES = ("transient", "payload", "holds_items")
-CALLS = ("Trail", "own")
+CALLS = ("ReplayLog", "own")
 METHODS_CALLED = ("mark", "read", "keep_from")
 """Only `self.read()`: that of a stream is no word of ours."""
 WORDS = (*METHODS, *ATTRIBUTES, "_trail", *CALLS, *METHODS_CALLED)
@@ -46,7 +46,7 @@ def classes_in(tree: Path) -> Iterator[tuple[ast.ClassDef, bool]]:
 
 def name_of(node: ast.AST) -> str:
     """Return the name of a called function, or of an assignment target."""
-    if isinstance(node, ast.Subscript):  # as in Trail[int](…)
+    if isinstance(node, ast.Subscript):  # as in ReplayLog[int](…)
         node = node.value
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 

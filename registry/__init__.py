@@ -11,10 +11,11 @@ from ..state.fields import Tally, own
 from ..state.foreign import SHARDING_PRIORITIES, DataChunk
 from ..state.graph import sources_first, sources_of, walk
 from ..state.origin import provenance_of
-from ..state.replay import Node, Pace, Reading, can_capture, capture
+from ..state.replay import Node, Reading, Throttle
 from ..state.run import replace_live_iterator, require_end
 from ..state.save import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
 from ..state.seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
+from ..state.sources import can_capture, capture
 from .pipe import IterDataPipe, MapDataPipe
 from .registration import Operator, functional_datapipe, later, operators
 from .sharding import apply_sharding, sharding_points
@@ -30,7 +31,6 @@ __all__ = [
     "Node",
     "OnError",
     "Operator",
-    "Pace",
     "Path",
     "Provenance",
     "ReadRows",
@@ -40,6 +40,7 @@ __all__ = [
     "Skip",
     "Splitter",
     "Tally",
+    "Throttle",
     "add_error_context",
     "apply_sharding",
     "can_capture",

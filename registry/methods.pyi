@@ -583,7 +583,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+        arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
+        for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -605,7 +606,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+        arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
+        for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -627,7 +629,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+        arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
+        for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -2901,9 +2904,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
         order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
-        an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. With
-        `input_col`, `fn` takes these columns of the item as arguments. `on_error` handles an item for which `fn` raises, as
-        for `flatmap`.
+        an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. A chain
+        that `fn` returns gets a seed, so that resuming gives the same items. With `input_col`, `fn` takes these columns of
+        the item as arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
 
         Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
@@ -3688,6 +3691,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def peek(self, n: int = 1) -> list[T_co]:
+        """Return the first `n` items, read from a copy, so a current pass over the pipe goes on.
+
+        The copy shares what is no part of the chain's graph, such as another chain in a closure.
+        Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(10))
+        >>> iterator = iter(dp)
+        >>> next(iterator), dp.peek(2), next(iterator)
+        (0, [0, 1], 1)
+        """
+        ...
+
     def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profile.Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
@@ -3765,6 +3782,31 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         IterableWrapper(range(0, 10)).batch(4)
         0: [0, 1, 2, 3]
         1: [4, 5, 6, 7]
+        """
+        ...
+
+    def stats(self) -> dict[str, dict[str, typing.Any]]:
+        """Return, by their names, the counts of the steps that skip or retry, for the last pass.
+
+        Each step has the number of items `skipped`, the number of attempts `retried`, and the `last_errors`. A step
+        with an argument "auto" has `tuned`, what was found for it: a list with a text for each chain that was read.
+        Steps of the same name are numbered from the source on, as in `"map 1"`.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip")
+        >>> list(dp)
+        [1, 3]
+        >>> dp.stats()["map"]["skipped"], dp.stats()["map"]["last_errors"]
+        (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
+        """
+        ...
+
+    def take(self, n: int) -> list[T_co]:
+        """Return the first `n` items.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).take(3)
+        [0, 1, 2]
         """
         ...
 
@@ -4155,6 +4197,20 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def peek(self, n: int = 1) -> list[T_co]:
+        """Return the first `n` items, read from a copy, so a current pass over the pipe goes on.
+
+        The copy shares what is no part of the chain's graph, such as another chain in a closure.
+        Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(10))
+        >>> iterator = iter(dp)
+        >>> next(iterator), dp.peek(2), next(iterator)
+        (0, [0, 1], 1)
+        """
+        ...
+
     def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profile.Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
@@ -4232,6 +4288,31 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         IterableWrapper(range(0, 10)).batch(4)
         0: [0, 1, 2, 3]
         1: [4, 5, 6, 7]
+        """
+        ...
+
+    def stats(self) -> dict[str, dict[str, typing.Any]]:
+        """Return, by their names, the counts of the steps that skip or retry, for the last pass.
+
+        Each step has the number of items `skipped`, the number of attempts `retried`, and the `last_errors`. A step
+        with an argument "auto" has `tuned`, what was found for it: a list with a text for each chain that was read.
+        Steps of the same name are numbered from the source on, as in `"map 1"`.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip")
+        >>> list(dp)
+        [1, 3]
+        >>> dp.stats()["map"]["skipped"], dp.stats()["map"]["last_errors"]
+        (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
+        """
+        ...
+
+    def take(self, n: int) -> list[T_co]:
+        """Return the first `n` items.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).take(3)
+        [0, 1, 2]
         """
         ...
 

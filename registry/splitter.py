@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from math import inf
@@ -27,9 +27,10 @@ from typing import Any, ClassVar, Literal, TypeVar
 from ..state.error_context import add_error_context
 from ..state.fields import NotPlain, own
 from ..state.graph import walk
-from ..state.replay import Node, Waiting, capture
-from ..state.run import Link, let_steps_nest, replace_live_iterator
+from ..state.replay import Node
+from ..state.run import let_steps_nest, replace_live_iterator
 from ..state.seeds import Path
+from ..state.sources import Upstream, capture
 from .pipe import IterDataPipe
 
 __all__ = ["Branch", "Entry", "Forking", "Splitter"]
@@ -295,11 +296,11 @@ class Splitter(IterDataPipe[Any]):
             self.gone = generation.gone
         return iter(items)
 
-    def _stands(self, waiting: Waiting) -> Node | None:
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         current = self._pass
         if current is None or not current.begun:
-            return super()._stands(waiting)
-        return current.now(self, waiting)  # items may wait even after the end or an error
+            return (yield from super()._save_node())
+        return (yield from current.now(self))  # items may wait even after the end or an error
 
     def _oldest(self) -> int:
         generation = self._live()
@@ -357,12 +358,12 @@ class Splitter(IterDataPipe[Any]):
             branch.queue, branch.generation = generation.queue_for(branch.number), generation
         return generation
 
-    def _begin_part(self, link: Link, node: Node | None) -> None:
+    def _attach_reader(self, upstream: Upstream, node: Node | None) -> None:
         """Do nothing: a branch begins the pass over the source when it is read."""
 
-    def _forget_passes(self) -> None:
+    def _reset_passes(self) -> None:
         self.end_generation()
-        super()._forget_passes()
+        super()._reset_passes()
 
     def expect_at(self, branch: Branch[Any], place: float) -> None:
         """Record where a branch will go on: earlier items do not wait for it."""
@@ -372,7 +373,7 @@ class Splitter(IterDataPipe[Any]):
 
     def begin(self, branch: Branch[Any], node: Node | None) -> tuple[_Generation, Queue]:
         """Let a branch read on from its place: from a node of this pipe that precedes the place, or afresh."""
-        goes_on = branch._pass is not None and branch._pass.goes_on
+        goes_on = branch._pass is not None and branch._pass.resumed
         with self._lock:
             generation, queue = branch.generation, branch.queue
             if generation is None or queue is None or generation.over or generation.number != branch.joined:
@@ -425,7 +426,7 @@ class Splitter(IterDataPipe[Any]):
 
     def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source at a node of this pipe."""
-        super()._begin_part(Link(0, generation.path, 0, 0, goes_on), node)
+        super()._attach_reader(Upstream(self, generation.path, resumed=goes_on), node)
         let_steps_nest()
         generation.gone.update((node or {}).get("own", {}).get("gone", ()))
         generation.items, generation.ended = iter(self), False
@@ -550,7 +551,7 @@ class Branch(IterDataPipe[T]):
         finally:
             self._give_up(generation, queue)
 
-    def _iterator_closed_unread(self) -> None:
+    def _pass_unread(self) -> None:
         if self.generation is not None and self.queue is not None:
             self._give_up(self.generation, self.queue)
 
@@ -571,35 +572,33 @@ class Branch(IterDataPipe[T]):
     def __len__(self) -> int:
         return self.source.length(self.number)
 
-    def _iterator_made(self) -> None:
-        link: Link | None = vars(self).get("_link")
-        if link is None:  # read directly: join the pass of the other branches, unless a state was loaded
+    def _pass_opened(self) -> None:
+        upstream: Upstream | None = vars(self).get("_upstream")
+        if upstream is None:  # read directly: join the pass of the other branches, unless a state was loaded
             self._epoch = self._next_epoch()
-        self.source.add_reader(self, Path(self._epoch) if link is None else link.next_path())
+        self.source.add_reader(self, Path(self._epoch) if upstream is None else upstream.next_path())
 
     def _next_epoch(self) -> int:
         live = self.source._live()
-        if self._handed_down is not None or live is None:
+        if self._resume_node is not None or live is None:
             return self._epoch
         begins_another = self.number in live.joined and live.items is not None
         return max(live.path.epoch + begins_another, self._epoch)
 
     # State
 
-    def _stands(self, waiting: Waiting) -> Node | None:
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         current = self._pass
         if current is None or not current.begun or current.ended:
-            return super()._stands(waiting)
+            return (yield from super()._save_node())
         live, generation, queue = self.source._live(), self.generation, self.queue
         if live is not None and live.number != self.joined:
             return None  # another generation has begun
         if self._left is not None:
             return self._left
         if generation is None or queue is None:
-            return super()._stands(waiting)
-        nodes: list[Node | None] = [None]
-        waiting.append((nodes, 0, self.source))
-        return self._now(generation, queue, nodes)
+            return (yield from super()._save_node())
+        return self._now(generation, queue, [(yield self.source)])
 
     @staticmethod
     def _now(generation: _Generation, queue: Queue, nodes: list[Node | None]) -> Node:
@@ -607,24 +606,24 @@ class Branch(IterDataPipe[T]):
 
     def _epoch_of_state(self) -> int:
         live = self.source._live()
-        if live is None or self.number in live.joined or self._handed_down is not None:
+        if live is None or self.number in live.joined or self._resume_node is not None:
             return super()._epoch_of_state()
         return max(live.path.epoch, self._epoch)
 
-    def _pop_node(self) -> Node:
-        node = super()._pop_node()
+    def _take_node(self) -> Node:
+        node = super()._take_node()
         self._left, self._begins_from = None, next(iter(node.get("sources", ())), None)
         if node.get("at") == "end" and self.queue is not None and self.generation is not None:
             self._give_up(self.generation, self.queue)
         return {name: value for name, value in node.items() if name != "sources"}
 
-    def _forget_passes(self) -> None:
-        super()._forget_passes()
+    def _reset_passes(self) -> None:
+        super()._reset_passes()
         self.source._places.pop(self.number, None)
         self.queue = self.generation = self._left = None
         self.joined = -1
 
-    def _is_to_go_on_from(self, node: Node) -> None:
+    def _node_loaded(self, node: Node) -> None:
         if node.get("at") == "end":
             self.source.expect_at(self, inf)
         elif "own" in node:

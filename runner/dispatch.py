@@ -25,7 +25,7 @@ from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ..state.foreign import TorchIterDataPipe
 from ..state.graph import replace_dp, traverse_dps
-from ..state.run import Link, give
+from ..state.sources import Upstream
 from ..state.step_text import step
 from ..workers.transport import blocks_for_each
 from .protocol import BEGUN, HUNG_UP, Receiver, Sender
@@ -129,7 +129,7 @@ class Dispatch:
                 branch.source.read_again(branch)
             self._begun.add((point, place.shard))
             # Not `hand_down`: other shards may be reading the source.
-            give(branch, Link(0, epoch.path, 0, 0), node_in(branch, place.steps))
+            Upstream(branch, epoch.path).begin_at(node_in(branch, place.steps))
             begun = ShardPass(branch, place)
             self._generations[point] = branch.generation
             return begun

@@ -23,8 +23,8 @@ from ..pipes.iter.transform import StreamMapper
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
-    Pace,
     Tally,
+    Throttle,
     chain_shape,
     check_state,
     copy_of,
@@ -487,7 +487,7 @@ class DataLoader2(Generic[T]):
         self._tally, self._marks, self._began_at = Tally(), deque([(0, start)], maxlen=2), start["steps"]
         self._under_way, self._place = True, None
         with self._shown_progress():
-            pace = Pace()
+            pace = Throttle()
             while True:
                 step = pace.items_to_go
                 expected = self._tally.items + step
@@ -498,7 +498,7 @@ class DataLoader2(Generic[T]):
                     started = time.perf_counter()
                     with suppress(NotPlain):
                         self._marks.append((self._tally.items, self._place_of(self._read)))
-                    pace.taken(started)
+                    pace.record(started)
         self._finish_epoch()
 
     def _shown_progress(self) -> ExitStack:

@@ -10,7 +10,7 @@ from ..pipes.iter.device import DeviceMover, PinMemory
 from ..pipes.iter.fullsync import FullSync
 from ..pipes.iter.prefetch import Prefetcher
 from ..registry import IterDataPipe, Node, sources_of
-from ..state.fields import owned_by
+from ..state.fields import fields_of
 from ..state.save import Steps
 from .reader import ShardReader
 
@@ -115,7 +115,7 @@ def reader_below(read: IterDataPipe[Any]) -> ShardReader | None:
 
 def _gives_one_for_each(pipe: Any) -> bool:
     if isinstance(pipe, OneToOne):
-        saves = any(each.saved for each in owned_by(type(pipe)).values())
+        saves = any(each.saved for each in fields_of(type(pipe)).values())
         return not (pipe.guard.skips or saves or len(sources_of(pipe)) > 1)
     return isinstance(pipe, (*_IN_THREAD, Prefetcher))
 
@@ -151,7 +151,7 @@ def steps_around(read: IterDataPipe[Any], steps: Steps) -> Steps:
     pipe: Any = read
     after: list[Node] = []
     while pipe is not reader:
-        own = {name: each.save(each.fresh()) for name, each in owned_by(type(pipe)).items() if each.saved}
+        own = {name: each.save(each.fresh()) for name, each in fields_of(type(pipe)).items() if each.saved}
         after.insert(0, {"own": own} if own else {})
         (pipe,) = sources_of(pipe)
     return [*steps, *({**node, "sources": [len(steps) - 1 + place]} for place, node in enumerate(after))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,6 @@ from ..pipes.bases.reading_ahead import ReadingThread
 from ..pipes.bases.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..state.error_context import add_error_context
-from ..state.replay import Waiting
 from ..workers.processes import processors
 from ..workers.threads import Interrupted
 from .local import LocalShards
@@ -242,8 +241,8 @@ class ShardReader(IterDataPipe[Any]):
             self.shutdown()
             self.num_shards = number
 
-    def _stands(self, waiting: Waiting) -> Node | None:
-        node = super()._stands(waiting)
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
+        node = yield from super()._save_node()
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
         node.pop("last_given", None)  # the sources in the shards have theirs
@@ -280,7 +279,7 @@ class ShardReader(IterDataPipe[Any]):
         ranks = self.division.ranks
         return [*repeated] if len(repeated) == ranks else [0] * ranks
 
-    def _is_to_go_on_from(self, node: Node) -> None:
+    def _node_loaded(self, node: Node) -> None:
         own = node.get("own", {})
         divided = expect_shards(own.get("divided", self.num_shards))
         places = [Place.from_plain(place, divided) for place in own.get("standing", ())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
@@ -15,9 +15,9 @@ from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
     Node,
-    Pace,
     Path,
     Tally,
+    Throttle,
     apply_sharding,
     can_capture,
     capture,
@@ -31,7 +31,7 @@ from ..registry import (
 )
 from ..state.fields import NotPlain
 from ..state.foreign import TorchIterDataPipe
-from ..state.replay import Waiting, after
+from ..state.replay import after
 from ..state.save import Steps
 from ..views.times import StepTimes, WorkerTimes, measure
 from .rank_sync import Together
@@ -275,7 +275,7 @@ class ShardPass:
         if seeded is not None:
             items = _each_seeded(items, seeded, place.items - place.skip)
         self.items = self._tally.follow(after(items, place.skip))
-        self._pace = Pace() if can_capture(chain) else None
+        self._pace = Throttle() if can_capture(chain) else None
 
     def place_now(self) -> Place:
         """Return the shard's present position."""
@@ -291,7 +291,7 @@ class ShardPass:
         told: T | None = None
         with suppress(NotPlain):
             told = tell(self.chain)
-        self._pace.taken(started)
+        self._pace.record(started)
         return told
 
     def close(self) -> None:
@@ -403,8 +403,8 @@ class Dispatched(IterDataPipe[Any]):
             place.advance(received.told)
             yield received.item
 
-    def _stands(self, waiting: Waiting) -> Node | None:
-        node = super()._stands(waiting)
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
+        node = yield from super()._save_node()
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
         node.pop("last_given", None)  # the sources in the shards have theirs

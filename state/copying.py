@@ -22,13 +22,13 @@ def copy_of(chain: Any, afresh: bool = False) -> Any:
     Raises RuntimeError if a loaded state would be lost, unless the copy is read `afresh`.
     """
     pipes = sources_first(chain)
-    loaded = [(pipe, vars(pipe).pop("_handed_down", None)) for pipe in pipes] if afresh else []
+    loaded = [(pipe, vars(pipe).pop("_resume_node", None)) for pipe in pipes] if afresh else []
     try:
         return _deep_copy(chain, pipes)
     finally:
         for pipe, node in loaded:
             if node is not None:
-                vars(pipe)["_handed_down"] = node
+                vars(pipe)["_resume_node"] = node
 
 
 def copy_to_look_at(chain: Any, method: str = "peek") -> Any:

@@ -14,9 +14,9 @@ from .graph import DataPipe, descend, sources_of
 from .origin import asked_once, provenance_of
 from .step_text import step
 
-__all__ = ["add_error_context", "asked_by", "describe_step", "last_item", "local_of", "shorten_traceback"]
+__all__ = ["NO_ITEM", "add_error_context", "asked_by", "describe_step", "last_item", "local_of", "shorten_traceback"]
 
-_NOTHING = object()
+NO_ITEM = object()
 
 _NOT_THE_USERS = ("penstock", "contextlib")
 
@@ -33,7 +33,7 @@ def asked_by() -> str:
 
 
 def add_error_context(
-    error: BaseException, pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None
+    error: BaseException, pipe: DataPipe, item: object = NO_ITEM, provenance: Provenance | None = None
 ) -> None:
     """Add a note to an error that leaves a pipe: the operator, its item, and the origin of the item.
 
@@ -44,17 +44,12 @@ def add_error_context(
         return
     hide_secrets(error)
     try:
-        add_note(error, _where(error, pipe, item, provenance))
+        add_note(error, _where(pipe, item, provenance))
     except Exception:  # a failing repr of an item or argument must not replace the error
         add_note(error, f"{PREFIX}raised in {type(pipe).__name__}")
 
 
-def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Provenance | None) -> str:
-    sources = sources_of(pipe)
-    if item is _NOTHING and all(last_item(source) is _NOTHING for source in sources):
-        item = _item_in_hand(error, pipe)
-        if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else the item may be an earlier one
-            provenance = provenance_of(sources[0])
+def _where(pipe: DataPipe, item: object, provenance: Provenance | None) -> str:
     return f"{PREFIX}raised in {describe_step(pipe, item, provenance)}{_mend_for_batches(pipe, item)}"
 
 
@@ -62,7 +57,7 @@ def _mend_for_batches(pipe: DataPipe, item: object) -> str:
     """Return what to do where a function of rows got a batch of columns; empty for other steps and items."""
     if getattr(pipe, "functional_name", None) not in ("filter", "flatmap", "map"):
         return ""
-    items = [item] if item is not _NOTHING else map(last_item, sources_of(pipe))
+    items = [item] if item is not NO_ITEM else map(last_item, sources_of(pipe))
     if not any(type(each).__name__ == "RecordBatch" for each in items):
         return ""
     return (
@@ -71,16 +66,16 @@ def _mend_for_batches(pipe: DataPipe, item: object) -> str:
     )
 
 
-def describe_step(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:
+def describe_step(pipe: DataPipe, item: object = NO_ITEM, provenance: Provenance | None = None) -> str:
     """Return a text with an operator, its item, and the origin of the item or what was read last upstream."""
     with asked_once():
-        if item is _NOTHING:
+        if item is NO_ITEM:
             for source in sources_of(pipe):
-                if (item := last_item(source)) is not _NOTHING:
+                if (item := last_item(source)) is not NO_ITEM:
                     provenance = provenance_of(source)
                     break
         where = step(pipe)
-        if item is not _NOTHING:
+        if item is not NO_ITEM:
             where += f", on {describe_item(item)}"
             if provenance is not None:
                 where += f", from {provenance}"
@@ -104,32 +99,23 @@ def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
 
 
 def last_item(pipe: DataPipe) -> Any:
-    """Return the last item of a pipe, from the frame of its live iterator."""
+    """Return the last item of a pipe: of its live iterator, or of one that an error of its reader has closed."""
     current = vars(pipe).get("_pass")
-    iterator = current.iterator() if current is not None and current.iterator is not None else None
+    if current is None:
+        return NO_ITEM
+    iterator = None if current.iterator is None else current.iterator()
     frame = getattr(iterator, "gi_frame", None)
-    return _NOTHING if frame is None else local_of(frame, "item")
+    return current.last_item if frame is None else local_of(frame, "item")
 
 
 def local_of(frame: FrameType, name: str) -> Any:
     """Return a local variable of a frame that may still be running."""
     variables = frame.f_locals
     try:
-        return variables.get(name, _NOTHING)
+        return variables.get(name, NO_ITEM)
     finally:
         if isinstance(variables, dict):  # before Python 3.13 the frame keeps this dict and its values alive
             variables.clear()
-
-
-def _item_in_hand(error: BaseException, pipe: DataPipe) -> Any:
-    """Return the local `item` of the pipe's method that raised, when its sources are already closed."""
-    traceback = error.__traceback__
-    while traceback is not None:
-        held = traceback.tb_frame.f_locals
-        if held.get("self") is pipe and "item" in held:
-            return held["item"]
-        traceback = traceback.tb_next
-    return _NOTHING
 
 
 def _last_read_above(pipe: DataPipe) -> str | None:
@@ -138,7 +124,7 @@ def _last_read_above(pipe: DataPipe) -> str | None:
 
     def above(pipe: DataPipe) -> Generator[DataPipe, str | None, str | None]:
         sources = sources_of(pipe)
-        for source in (read_now := [source for source in sources if last_item(source) is not _NOTHING] or sources):
+        for source in (read_now := [source for source in sources if last_item(source) is not NO_ITEM] or sources):
             if id(source) not in known:
                 known[id(source)] = _last_read(source) or (yield source)
         found = [*dict.fromkeys(filter(None, (known[id(source)] for source in read_now)))]
@@ -149,7 +135,7 @@ def _last_read_above(pipe: DataPipe) -> str | None:
 
 def _last_read(pipe: DataPipe) -> str | None:
     last = last_item(pipe)
-    key = None if last is _NOTHING else key_of(last)
+    key = None if last is NO_ITEM else key_of(last)
     if key is not None:
         return key
     provenance = provenance_of(pipe)

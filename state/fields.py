@@ -1,4 +1,4 @@
-"""Attributes that an operator keeps from one of its items to the next."""
+"""Attributes of an operator that belong to a pass, and are part of its state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors.secrets import short as _short
 
-__all__ = ["NotPlain", "Own", "Tally", "own", "owned_by"]
+__all__ = ["NotPlain", "StateField", "Tally", "fields_of", "own"]
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Tally:
         return _BEYOND - 1 - length_hint(self._numbers)
 
 
-class Own:
+class StateField:
     """An attribute that belongs to a pass, made by `own`."""
 
     def __init__(self, default: Any, saved: bool, save: Callable[[Any], Any] | None) -> None:
@@ -131,20 +131,20 @@ def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None =
     ...             yield self.count, item
     >>> ps.check_operator(lambda: Counter(ps.iter.IterableWrapper("abc")))
     """
-    return Own(default, saved, save)
+    return StateField(default, saved, save)
 
 
-def owned_by(cls: type) -> dict[str, Own]:
+def fields_of(cls: type) -> dict[str, StateField]:
     """Return the attributes of a class, and of its bases, that belong to a pass."""
     names = [name for base in reversed(cls.__mro__) for name in _names_of_own(base)]
     # A subclass may have replaced it.
     found = {name: next(vars(base)[name] for base in cls.__mro__ if name in vars(base)) for name in names}
-    return {name: value for name, value in found.items() if isinstance(value, Own)}
+    return {name: value for name, value in found.items() if isinstance(value, StateField)}
 
 
 def _names_of_own(cls: type) -> Iterable[str]:
-    known: Iterable[str] | None = vars(cls).get("_own")  # cached for pipes, which have many methods
-    return [name for name, value in vars(cls).items() if isinstance(value, Own)] if known is None else known
+    known: Iterable[str] | None = vars(cls).get("_state_fields")  # cached for pipes, which have many methods
+    return [name for name, value in vars(cls).items() if isinstance(value, StateField)] if known is None else known
 
 
 def _plain_copy(value: Any, name: str, depth: int = 0) -> Any:

@@ -6,20 +6,22 @@ torch's maintainers have said that they may remove the module. Without it, this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
 __all__ = [
     "SHARDING_PRIORITIES",
     "DataChunk",
+    "Resumable",
     "TorchIterDataPipe",
     "TorchIterMeta",
     "TorchMapDataPipe",
     "TorchMapMeta",
+    "declares",
     "registered_with_torch",
     "torch_is_pickling",
     "torch_is_traversing",
@@ -72,6 +74,45 @@ if TYPE_CHECKING:
     from torch.utils.data.datapipes._typing import _IterDataPipeMeta as TorchIterMeta
 else:
     TorchIterMeta, TorchMapMeta = type(TorchIterDataPipe), type(TorchMapDataPipe)
+
+
+class Resumable:
+    """The mark of our own iterable pipes, by which the core tells them from those of other libraries."""
+
+    _can_save_node: ClassVar[bool] = True
+
+    def _attach_reader(self, upstream: Any, node: dict[str, Any] | None) -> None:
+        """Record how a reader reads this pipe, and the node from which the next pass begins."""
+        raise NotImplementedError
+
+    def _detach_reader(self, upstream: Any) -> None:
+        """Release this pipe from a reader whose pass has ended."""
+        raise NotImplementedError
+
+    def _save_node(self) -> Generator[Any, Any, dict[str, Any] | None]:
+        """Return where the pipe is, as a generator that yields sources and gets their nodes."""
+        raise NotImplementedError
+        yield
+
+    def _resume_at(self, node: dict[str, Any] | None) -> None:
+        """Let the next pass begin from a node, or afresh, at the end of a chain."""
+        raise NotImplementedError
+
+    def _reset_passes(self) -> None:
+        """Called before a state of the chain is loaded, to end all passes."""
+        raise NotImplementedError
+
+    def _node_loaded(self, node: dict[str, Any]) -> None:
+        """Called when a loaded state has a node of this pipe, which may or may not be used."""
+
+    def _foreign_seeds(self) -> dict[str, Any] | None:
+        """Return a node with the seeds of the present pass, which pipes of other libraries cannot derive again."""
+        return None
+
+
+def declares(pipe: object, *names: str) -> bool:
+    """Say whether the class of a pipe has one of these attributes; an instance of torch's would look up operators."""
+    return any(hasattr(type(pipe), name) for name in names)
 
 
 def registered_with_torch(kind: type) -> dict[str, Callable[..., Any]]:

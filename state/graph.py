@@ -20,11 +20,13 @@ __all__ = [
     "replace_dp",
     "sources_first",
     "sources_of",
+    "trampoline",
     "traverse_dps",
     "walk",
 ]
 
 T = TypeVar("T")
+R = TypeVar("R")
 DataPipe = TorchIterDataPipe[Any] | TorchMapDataPipe[Any]
 DataPipeGraph = dict[int, tuple[DataPipe, "DataPipeGraph"]]
 """A pipe by its id, with the graph of its sources: `{id: (pipe, {id: (pipe, …), …})}`."""
@@ -138,18 +140,23 @@ def descend(visit: Callable[[DataPipe], Generator[DataPipe, T, T]], pipe: DataPi
 
     The generator reads like a recursive function, without its depth limit.
     """
-    visits = [visit(pipe)]
-    outcome: Any = None
+    return trampoline(visit(pipe), visit)
+
+
+def trampoline(first: Generator[Any, R, T], visit: Callable[[Any], Generator[Any, R, R]]) -> T:
+    """Return the result of a generator that yields what to visit, and gets the results of these visits."""
+    visits: list[Generator[Any, Any, Any]] = [first]
+    result: Any = None
     while visits:
         try:
-            wanted = visits[-1].send(outcome)
+            wanted = visits[-1].send(result)
         except StopIteration as end:
             visits.pop()
-            outcome = end.value
+            result = end.value
         else:
             visits.append(visit(wanted))
-            outcome = None
-    returned: T = outcome
+            result = None
+    returned: T = result
     return returned
 
 

@@ -6,7 +6,7 @@ import math
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice, pairwise
 from types import GeneratorType
@@ -14,17 +14,14 @@ from typing import Any, Generic, TypeVar
 
 from ..errors.closing import close
 from .fields import NotPlain, Tally
-from .foreign import TorchMapDataPipe
+from .graph import trampoline
 from .order_check import expect_same_order
 
-__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture"]
+__all__ = ["SNAPSHOT_SHARE", "Checkpointer", "Node", "Reading", "ReplayLog", "Throttle", "after", "collect"]
 
 T = TypeVar("T")
 Node = dict[str, Any]
-"""Where a pipe and its sources stand in a pass; None for a pass that has not begun."""
-
-Waiting = list[tuple[list[Node | None], int, Any]]
-"""Places in lists of nodes, each with the pipe whose node goes there."""
+"""Where a pipe and its sources are in a pass; None for a pass that has not begun."""
 
 SNAPSHOT_SHARE = 0.01
 """The share of the running time for snapshots of sources, summed over all passes of the process.
@@ -35,10 +32,9 @@ afterwards.
 _COST_OF_THE_FIRST = 1e-5
 """The assumed seconds of the first snapshot of a pass."""
 _MOST_SNAPSHOTS = 512
-"""A trail keeps at most this many, since an item that stays needed would make them pile up."""
-_SHARE_OF_LEAVING_OUT = 0.125
+"""A log keeps at most this many, since an item that stays needed would make them pile up."""
+_SHARE_OF_PRUNING = 0.125
 """The share of the snapshot time for finding snapshots no longer needed."""
-
 
 _FEWER = "the source gave fewer items than when the state was taken"
 
@@ -64,41 +60,25 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
     yield from ()
 
 
-def can_capture(pipe: Any) -> bool:
-    """Say whether a pipe can be resumed; torch's own iterable pipes are read again from the start.
+def collect(saving: Generator[Any, Node | None, T]) -> T:
+    """Return the result of a generator that yields sources and gets their nodes."""
+    nodes: dict[int, Node | None] = {}  # a source shared by several pipes has one node
 
-    Map-style pipes need no state.
-    """
-    return hasattr(type(pipe), "_stands") or hasattr(type(pipe), "state_dict") or isinstance(pipe, TorchMapDataPipe)
+    def visit(source: Any) -> Generator[Any, Node | None, Node | None]:
+        if id(source) not in nodes:
+            nodes[id(source)] = yield from source._save_node()
+        return nodes[id(source)]
 
-
-def capture(pipe: Any) -> Node | None:
-    """Return where a pipe stands now."""
-    found: list[Node | None] = [None]
-    waiting: Waiting = [(found, 0, pipe)]
-    known: dict[int, Node | None] = {}  # a source shared by several pipes has one node
-    while waiting:
-        nodes, place, each = waiting.pop()
-        if id(each) not in known:
-            known[id(each)] = _node_of(each, waiting)
-        nodes[place] = known[id(each)]
-    return found[0]
+    return trampoline(saving, visit)
 
 
-def _node_of(pipe: Any, waiting: Waiting) -> Node | None:
-    if hasattr(type(pipe), "_stands"):
-        node: Node | None = pipe._stands(waiting)
-        return node
-    return {"state": pipe.state_dict()} if hasattr(type(pipe), "state_dict") else None
+_taking_snapshots: weakref.WeakSet[Throttle] = weakref.WeakSet()
 
 
-_taking_snapshots: weakref.WeakSet[Pace] = weakref.WeakSet()
-
-
-class Pace:
+class Throttle:
     """Schedules snapshots of a source so that they take at most `SNAPSHOT_SHARE` of the time.
 
-    The paces of a process split that share equally. The clock is read only after an estimated number of items. The
+    The throttles of a process split that share equally. The clock is read only after an estimated number of items. The
     estimate at most doubles each time, since the first items may be the slow ones.
 
     The cost of a snapshot is the smaller of the last two times. Garbage collection or another process may make one
@@ -126,10 +106,10 @@ class Pace:
         """Count items, and say whether a snapshot is due now."""
         self._items += items
         if self._items >= self.step:
-            self._look_at_the_clock()
+            self._read_the_clock()
         return self._items >= self.step
 
-    def taken(self, started: float) -> None:
+    def record(self, started: float) -> None:
         """Record a snapshot that took from `started` (`time.perf_counter`) until now."""
         now = time.perf_counter()
         _taking_snapshots.add(self)
@@ -138,7 +118,7 @@ class Pace:
         self._step = self._items_in(self._rest, started - self._since)
         self._items, self._since = 0, now
 
-    def _look_at_the_clock(self) -> None:
+    def _read_the_clock(self) -> None:
         rested = time.perf_counter() - self._since
         if rested < self._rest:
             self._step = self._items + self._items_in(self._rest - rested, rested)
@@ -153,27 +133,60 @@ class Pace:
         return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
 
 
+Snapshots = list[tuple[int, Node | None]]
+"""Nodes, each with the number of items before it."""
+
+
+class Checkpointer:
+    """The last snapshot of a pass, and the number of items before it, taken as often as its cost allows."""
+
+    def __init__(self, number: int, node: Node | None) -> None:
+        self._throttle: Throttle | None = Throttle()
+        # Replaced, never mutated: another thread may read them.
+        self._snapshots: Snapshots = [(number, node)]
+
+    @property
+    def items_to_go(self) -> int:
+        """The number of items until the next snapshot may be due."""
+        return 1 if self._throttle is None else self._throttle.items_to_go
+
+    @property
+    def last(self) -> tuple[int, Node | None]:
+        """The last snapshot, and the number of items before it."""
+        return self._snapshots[-1]
+
+    def count(self, items: int, take: Callable[[], tuple[int, Node | None]]) -> None:
+        """Count items, and take a snapshot if one is due."""
+        if self._throttle is None or not self._throttle.due(items):
+            return
+        started = time.perf_counter()
+        with suppress(NotPlain):
+            self._add(take(), started)
+        self._throttle.record(started)
+
+    def _add(self, snapshot: tuple[int, Node | None], started: float) -> None:
+        self._snapshots = [snapshot]
+
+
 def _nothing() -> None:
     return None
 
 
-class Trail:
+class ReplayLog(Checkpointer):
     """Snapshots of a source being read, and the oldest of its items still needed. Items are numbered from 0."""
 
     def __init__(self, source: Any, node: Node | None, start: int, first: int = 0) -> None:
+        super().__init__(start, node)
         self.source = source
         self.needed: int | Callable[[], int | None] | None = None
         self.start = start
         """The number of the first item to pull."""
         self.first = max(first, start)
         """The number of the first item that may be needed."""
-        self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
-        # Replaced, never mutated: another thread may call `way_back`.
-        self._snapshots = [(start, node)]
-        self.reading: Callable[[], GeneratorType[Any, None, None] | None] = _nothing
+        self.iterator: Callable[[], GeneratorType[Any, None, None] | None] = _nothing
         """Returns the source's iterator if it is alive and can be closed."""
-        self._taking = self._leaving_out = 0.0
+        self._taking = self._pruning = 0.0
         """Seconds: for snapshots since the last pruning, and for that pruning."""
 
     @property
@@ -198,45 +211,42 @@ class Trail:
         """
         iterator = iter(self.source)
         if isinstance(iterator, GeneratorType):
-            self.reading = weakref.ref(iterator)
+            self.iterator = weakref.ref(iterator)
         items = self._tally.follow(iterator)
         del iterator
-        if self._pace is None:
+        if not self.source._can_save_node:
+            self._throttle = None
             yield items
             return
         try:
             while True:
-                step = self._pace.items_to_go
+                step = self.items_to_go
                 expected = self.pulled + step
                 yield islice(items, step)
                 if self.pulled < expected:
                     return
-                if self._pace.due(step):
-                    started = time.perf_counter()
-                    with suppress(NotPlain):
-                        self._take_snapshot(started)
-                    self._pace.taken(started)
+                self.count(step, self._snapshot)
         finally:
-            self._pace = None  # frees its share for the other paces
+            self._throttle = None  # frees its share for the others
 
-    def way_back(self) -> tuple[Node | None, list[int]]:
-        """Return a node of the source, and three numbers: where it stands, the oldest item needed, the next item."""
+    def restart(self) -> tuple[Node | None, list[int]]:
+        """Return a node of the source, and the numbers of its next item, the oldest needed, and the one to pull."""
         oldest = self.oldest
         at, node = _useful(self._snapshots, oldest)[0]
         return node, [at, oldest, max(self.pulled, self.first)]
 
-    def _take_snapshot(self, started: float) -> None:
-        snapshots = [*self._snapshots, (self.pulled, capture(self.source))]
+    def _snapshot(self) -> tuple[int, Node | None]:
+        return self.pulled, collect(self.source._save_node())
+
+    def _add(self, snapshot: tuple[int, Node | None], started: float) -> None:
+        snapshots = [*self._snapshots, snapshot]
         taken = time.perf_counter()
         self._taking += taken - started
         # Finding the oldest item needed may be slow, as with 100,000 items held, so prune only sometimes.
-        if self._taking * _SHARE_OF_LEAVING_OUT >= self._leaving_out or len(snapshots) > _MOST_SNAPSHOTS:
+        if self._taking * _SHARE_OF_PRUNING >= self._pruning or len(snapshots) > _MOST_SNAPSHOTS:
             snapshots = _fewer(_useful(snapshots, self.oldest), self.pulled)
-            self._taking, self._leaving_out = 0.0, time.perf_counter() - taken
+            self._taking, self._pruning = 0.0, time.perf_counter() - taken
         self._snapshots = snapshots
-
-
-Snapshots = list[tuple[int, Node | None]]
 
 
 def _useful(snapshots: Snapshots, oldest: int) -> Snapshots:
@@ -265,33 +275,31 @@ class Reading(Generic[T]):
 
     def __init__(
         self,
-        trail: Trail,
+        log: ReplayLog,
         pulled_before: int,
         drop: Callable[[T], object] | None = None,
     ) -> None:
-        self._trail = trail
+        self._log = log
         self._pulled_before = pulled_before
-        past = trail.first - trail.start
-        self._numbered = after(
-            enumerate(trail.items(), trail.start), past, drop and (lambda numbered: drop(numbered[1]))
-        )
+        past = log.first - log.start
+        self._numbered = after(enumerate(log.items(), log.start), past, drop and (lambda numbered: drop(numbered[1])))
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered
 
     def close(self) -> None:
         """Close the source, from a thread that reads it; otherwise the end of the pass closes it."""
-        close(self._trail.reading())
+        close(self._log.iterator())
 
     @property
     def first(self) -> int:
         """The number of the first item: the oldest that the state needs."""
-        return self._trail.first
+        return self._log.first
 
     @property
     def pulled(self) -> int:
         """The number of the next item to pull."""
-        return max(self._trail.pulled, self._trail.first)
+        return max(self._log.pulled, self._log.first)
 
     def keep_from(self, number: int | Callable[[], int | None]) -> None:
         """Set the oldest item of the source that a resumed pass needs, once the operator's next item is emitted.
@@ -300,23 +308,23 @@ class Reading(Generic[T]):
         or None if none is held. The function runs when a state is taken. It must not reference the operator or this
         reading, or it would keep them alive.
         """
-        self._trail.needed = number
+        self._log.needed = number
 
     def again(self, numbers: Iterable[int]) -> dict[int, T]:
         """Return, by their numbers, the items that were held when the state was taken, by reading them again.
 
         Raises RuntimeError if the source has fewer items than before.
         """
-        trail = self._trail
+        log = self._log
         # All are needed until they are read, whatever `keep_from` was given.
-        needed, trail.needed = trail.needed, trail.first
+        needed, log.needed = log.needed, log.first
         wanted = {*numbers}
         found: dict[int, T] = {}
-        if self._pulled_before > trail.first:
-            for number, item in islice(self._numbered, self._pulled_before - trail.first):
+        if self._pulled_before > log.first:
+            for number, item in islice(self._numbered, self._pulled_before - log.first):
                 if number in wanted:
                     found[number] = item
-        trail.needed = needed
+        log.needed = needed
         if len(found) < len(wanted):
             raise RuntimeError(_FEWER)
         return found

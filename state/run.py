@@ -7,36 +7,32 @@ state is taken.
 from __future__ import annotations
 
 import atexit
-import itertools
 import sys
 import threading
-import time
 import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType, GeneratorType
+from contextlib import contextmanager
+from types import GeneratorType
 from typing import Any, TypeVar, cast
 
 from ..errors.notes import describe_item
 from ..errors.untimed import holds_meter
-from .error_context import add_error_context, asked_by, describe_step, last_item, local_of, shorten_traceback
-from .fields import NotPlain, Tally
-from .foreign import TorchIterDataPipe, TorchMapDataPipe
+from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, last_item, local_of, shorten_traceback
+from .fields import Tally
+from .foreign import Resumable, TorchIterDataPipe
 from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .order_check import check_value
-from .replay import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
-from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
+from .replay import Checkpointer, Node, Reading, ReplayLog, after, collect
+from .seeds import FIRST_PASS, Path, Seeded, seed_foreign
+from .sources import Upstream
 from .step_text import step
 
-__all__ = ["Link", "Pass", "begin_pass", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
+__all__ = ["Pass", "begin_pass", "let_steps_nest", "replace_live_iterator", "require_end"]
 
 T = TypeVar("T")
 
 ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
-
-_pass_numbers = itertools.count(1)
-
 
 _STEPS_AT_A_TIME = 100
 """The recursion limit is checked once per this many steps of a chain."""
@@ -55,10 +51,9 @@ def let_steps_nest() -> None:
     limit = sys.getrecursionlimit()
     if limit > _LIMIT:
         return
-    frame: FrameType | None = sys._getframe()
     frames = steps = 0
-    while frame is not None:
-        frames, steps, frame = frames + 1, steps + (frame.f_code is _deliver.__code__), frame.f_back
+    for frame, _ in traceback.walk_stack(None):
+        frames, steps = frames + 1, steps + (frame.f_code is _deliver.__code__)
     if steps > _MOST_STEPS or frames > _MOST_FRAMES:
         raise RecursionError(f"the stack has no room for {steps:,} steps, each of which reads the next, and more")
     if 3 * frames > limit:
@@ -73,85 +68,34 @@ class Replaced(BaseException):
         """What the next step of the iterator says."""
 
 
-class Link:
-    """Connects a pass to one of its sources: the passes over the source are part of that pass."""
-
-    __slots__ = ("begun", "depth", "goes_on", "node", "outer", "path", "reader")
-
-    def __init__(self, reader: int, path: Path, depth: int, begun: int, goes_on: bool = False) -> None:
-        self.reader = reader
-        """The number of the reading pass."""
-        self.path = path
-        self.depth = depth
-        """The number of steps from the reader to the end of the chain."""
-        self.begun = begun
-        """How many passes over the source have begun."""
-        self.goes_on = goes_on
-        """Whether the next pass over the source is part of a resumed pass."""
-        self.node: Node | None = None
-        """The node from which the next pass over the source goes on."""
-        self.outer: Link | None = None
-        """The link of another reader of the source, whose pass outlasts the pass of this reader."""
-
-    def next_path(self) -> Path:
-        """Return the path of the next pass over the source."""
-        return self.path.next(self.depth, self.begun)
-
-
-def is_ours(pipe: Any) -> bool:
-    """Say whether a pipe is an iterable one of ours."""
-    return hasattr(type(pipe), "_stands")
-
-
 class Pass:
     """One pass over a pipe."""
 
     def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
-        self.number = next(_pass_numbers)
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
-        self.reader = 0
-        """The number of the pass that this one is part of; 0 at the end of the chain."""
-        self.goes_on = False
+        self.upstream: Upstream | None = None
+        """The record of the reader of which this pass is a part; None at the end of the chain."""
+        self.resumed = False
         """Whether this is part of a resumed pass, even if this one begins afresh."""
         self.path = Path(0)
-        self._depth = 0
-        self._sources: list[DataPipe] = []
-        self._links: dict[int, Link] = {}
-        self._trails: dict[int, Trail] = {}
-        self._passes_read: dict[int, int] = {}
-        """For each source with a trail, the number of passes begun, including the current one."""
-        self._to_read: dict[int, tuple[Node | None, list[int]]] = {}
-        """For each source in the loaded state, the node and numbers from which to read it."""
-        self._tally: Tally | None = None
-        self._pace: Pace | None = None
+        self.depth = 0
+        self.last_item: Any = NO_ITEM
+        """The last item, once the iterator was closed while a reader may still fail with it."""
+        self._upstreams: dict[int, Upstream] = {}
+        """The records of the sources, by the ids of their pipes."""
+        self._sources: list[Upstream] = []
+        """The records in the order of the sources; one that is read twice comes twice."""
+        self._emitted: Tally | None = None
+        """The number of items emitted, where a resumed pass runs again from a snapshot."""
+        self._checkpointer = Checkpointer(0, {})
         self.last_before: int | None = None
         """The check value of the last item before the pass was resumed."""
-        self._last_given: int | None = None
+        self._last_value: int | None = None
         """The check value of the last item, once the pass was given up."""
-        self._mark: Node = {}
-        self._emitted_at_mark = 0
-        self._unseen = 0
-        """The number of passes that this one began over chains outside the graph."""
 
     # Beginning
-
-    def begins_unseen(self, pipe: Any, chain: DataPipe) -> None:
-        """Seed a chain outside the graph that the operator begins to read: a rerun pass must read the same items."""
-        number = pipe._number_of_unseen()
-        if number is None:
-            return
-        if not isinstance(pipe, Seeded):
-            seeds_of_unseen(pipe).begin_random_pass(self.path)
-        seed_unseen(chain, pipe, number)
-
-    def count_unseen(self) -> int | None:
-        """Count a chain outside the graph, and return how many were before; None if no pass is run again."""
-        if self._tally is None:
-            return None
-        self._unseen += 1
-        return self._unseen - 1
 
     def start(self, pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> tuple[Iterable[T] | None, Iterable[T]]:
         """Begin, afresh or from the loaded node. Return the operator's own iterator, and the same counted.
@@ -159,126 +103,124 @@ class Pass:
         The own iterator is None where the pass resumes at its end.
         """
         self.begun = True
-        self._know_place(pipe)
-        node = pipe._pop_node()
-        self.goes_on = self.goes_on or bool(node)
+        node = self._enter(pipe)
         if pipe.guard.counts:
             pipe.guard.begin(node.get("skipped", 0))
         if node.get("at") == "end":
             return None, ()
         self.last_before = node.get("last_given")
-        self._begin_own(pipe, node)
-        self._sources = sources_of(pipe)
-        if self._sources:
-            self._tell_sources(node)
-        if not pipe.holds_items and all(map(can_capture, self._sources)):
+        self._begin_fields(pipe, node.get("own", {}))
+        if pipes := sources_of(pipe):
+            self._attach_sources(pipes, node)
+        if not pipe.holds_items and all(source.can_save for source in self._sources):
             own = _own_iterator(pipe, iterate)
             return own, own
-        self._pace, self._tally = Pace(), Tally()
-        skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
+        self._emitted, skip = Tally(), node.get("skip", 0)
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
-        self._mark = {**self._at_start(pipe), **kept}
+        self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
         own = _own_iterator(pipe, iterate)
-        # What was emitted since the mark is made again and discarded.
-        return own, after(self._tally.follow(own), skip, last=self.last_before)
+        # What was emitted since the snapshot is made again and discarded.
+        return own, after(self._emitted.follow(own), skip, last=self.last_before)
 
-    def _know_place(self, pipe: Any) -> None:
-        link: Link | None = vars(pipe).get("_link")
-        if link is None:
-            reader = _told_step_that_runs(pipe)
-            # A chain that an operator builds to read its source is read in the operator's pass.
-            self.path = reader.path if reader is not None and not pipe._epoch else Path(pipe._epoch)
-            pipe._epoch = self.path.epoch + 1
+    def _enter(self, pipe: Any) -> Node:
+        """Find out of which pass this one is a part, and return the node from which it begins."""
+        upstream: Upstream | None = vars(pipe).get("_upstream")
+        if upstream is None:
+            self.path = Path(pipe._epoch)
+            pipe._epoch += 1
         else:
-            self.reader, self.path, self._depth = link.reader, link.next_path(), link.depth + 1
-            link.begun += 1
-            self.goes_on, link.goes_on = link.goes_on, False
-            if self._depth % _STEPS_AT_A_TIME == 0:
+            self.upstream, self.path, self.depth = upstream, upstream.next_path(), upstream.depth + 1
+            upstream.begun += 1
+            self.resumed, upstream.resumed = upstream.resumed, False
+            if self.depth % _STEPS_AT_A_TIME == 0:
                 let_steps_nest()
+        node: Node = pipe._take_node()
+        self.resumed = self.resumed or bool(node)
+        return node
 
-    def _begin_own(self, pipe: Any, node: Node) -> None:
-        held, owned = vars(pipe), type(pipe)._own
-        for name, attribute in owned.items():
-            held[name] = attribute.fresh()
-        own = node.get("own", {})
+    def _begin_fields(self, pipe: Any, saved: Node) -> None:
+        """Set the attributes of a pass: to their defaults, or to what the state has."""
+        held, fields = vars(pipe), type(pipe)._state_fields
+        for name, field in fields.items():
+            held[name] = field.fresh()
         if isinstance(pipe, Seeded):
-            if "pass_seed" not in own:
+            if "pass_seed" not in saved:
                 pipe.begin_random_pass(self.path)
         elif "_seed_of_chain" in held:
-            seed_other(pipe, self.path)
+            seed_foreign(pipe, self.path)
         pipe.reset()
-        if own:
-            for name, value in own.items():
-                held[name] = owned[name].load(value)
+        for name, value in saved.items():
+            held[name] = fields[name].load(value)
 
-    def _at_start(self, pipe: TorchIterDataPipe[Any]) -> Node:
+    def _at_start(self, pipe: Any) -> Node:
         """Return what a pass needs to be run again from its start."""
         node: Node = {}
         if isinstance(pipe, Seeded):
             node["own"] = {"pass_seed": pipe.pass_seed}
-        if any(given := [_seeds_of_others(source) for source in self._sources]):
-            node["sources"] = given
+        if any(seeds := [each.source._foreign_seeds() for each in self._sources]):
+            node["sources"] = seeds
         return node
 
-    def _tell_sources(self, node: Node) -> None:
-        """Give each source its link to this pass, and the node from which it goes on."""
-        sources = self._sources
-        nodes = node.get("sources") or [None] * len(sources)
-        reads = node.get("read") or [None] * len(sources)
+    def _attach_sources(self, pipes: list[DataPipe], node: Node) -> None:
+        """Let each source be read in this pass, and from its node if there is one."""
+        nodes = node.get("sources") or [None] * len(pipes)
+        reads = node.get("read") or [None] * len(pipes)
         passes = node.get("passes")
-        for place, source in enumerate(sources):
-            key = id(source)
-            if key in self._links:
+        for place, pipe in enumerate(pipes):
+            if id(pipe) in self._upstreams:
+                self._sources.append(self._upstreams[id(pipe)])
                 continue
-            goes_on = nodes[place] is not None or reads[place] is not None
-            begun = passes[place] if passes else int(goes_on)
-            link = self._links[key] = Link(self.number, self.path, self._depth, begun - goes_on, self.goes_on)
-            if goes_on:
-                self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
-            give(source, link, nodes[place])
-            if link.begun and nodes[place] is None:  # reading it from here on is another pass
+            resumes = nodes[place] is not None or reads[place] is not None
+            begun = passes[place] if passes else int(resumes)
+            upstream = Upstream(pipe, self.path, self.depth, begun - resumes, self.resumed)
+            self._upstreams[id(pipe)] = upstream
+            self._sources.append(upstream)
+            if resumes:
+                upstream.replay = nodes[place], reads[place] or [0, 0, 0]
+            upstream.begin_at(nodes[place])
+            if upstream.begun and nodes[place] is None:  # reading it from here on is another pass
                 part: Any
-                for part in walk(source, stop=is_one_of_several):
-                    if is_ours(part):
-                        part._is_to_go_on_from({"at": "end"})
+                for part in walk(pipe, stop=is_one_of_several):
+                    if isinstance(part, Resumable):
+                        part._node_loaded({"at": "end"})
 
     def as_the_first(self) -> None:
         """Let the sources be read as in the first pass over the chain, whatever pass this is."""
-        for source in self._sources:
-            link = self._links[id(source)]
-            link.path = FIRST_PASS
-            give(source, link, None)
+        for upstream in self._upstreams.values():
+            upstream.path = FIRST_PASS
+            upstream.begin_at(None)
 
-    def begin_at(self, source: Any, node: Node | None) -> None:
+    def begin_at(self, pipe: Any, node: Node | None) -> None:
         """Let a source be read on from a node."""
-        give(source, self._links[id(source)], node)
+        self._upstreams[id(pipe)].begin_at(node)
 
-    def read(self, source: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
+    def log_of(self, pipe: Any) -> ReplayLog:
+        """Return a log of a source that is read from its beginning, and is no part of the state."""
+        return ReplayLog(self._upstreams[id(pipe)].source, None, 0)
+
+    def read(self, pipe: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
-        node, [at, first, pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0, 0]))
-        trail = self._trails[id(source)] = Trail(source, node, at, first)
-        self._passes_read[id(source)] = self._links[id(source)].begun + 1
-        return Reading(trail, pulled, drop)
+        upstream = self._upstreams[id(pipe)]
+        node, [at, first, pulled] = upstream.replay or (upstream.source._foreign_seeds(), [0, 0, 0])
+        upstream.replay = None
+        upstream.log, upstream.logged_pass = ReplayLog(upstream.source, node, at, first), upstream.begun + 1
+        return Reading(upstream.log, pulled, drop)
 
     # State
 
     @property
-    def items_to_mark(self) -> int:
-        """The number of items until the next mark is due."""
-        return 1 if self._pace is None else self._pace.items_to_go
+    def items_to_checkpoint(self) -> int:
+        """The number of items until a snapshot may be due."""
+        return self._checkpointer.items_to_go
 
-    def mark(self, pipe: TorchIterDataPipe[Any], items: int = 1) -> None:
-        """Record where the sources stand. The operator must hold none of their items."""
-        if self._tally is None or self._pace is None or not self._pace.due(items):
-            return
-        started = time.perf_counter()
-        with suppress(NotPlain):
-            if all(map(can_capture, self._sources)):
-                self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
-        self._pace.taken(started)
+    def checkpoint(self, pipe: Any, items: int = 1) -> None:
+        """Count items, and record where the sources are if it is due. The operator must hold none of their items."""
+        emitted = self._emitted
+        if emitted is not None and all(source.can_save for source in self._sources):
+            self._checkpointer.count(items, lambda: (emitted.items, collect(self.now(pipe))))
 
-    def node(self, pipe: Any, waiting: Waiting) -> Node:
-        """Return where the pass stands."""
+    def save(self, pipe: Any) -> Generator[Any, Node | None, Node]:
+        """Return where the pass is; yield the sources whose nodes are needed."""
         if self.error is not None:
             raise RuntimeError(
                 f"the last pass over {step(pipe)} ended in {self.error}, and the items it had taken are lost: resume "
@@ -286,84 +228,69 @@ class Pass:
             )
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
-        if self._tally is None or (not pipe.holds_items and self._knows_its_way_back()):
-            node = self.now(pipe, waiting)
+        if self._emitted is None or (not pipe.holds_items and self._can_restart()):
+            node = yield from self.now(pipe)
         else:
-            skip = self._tally.items - self._emitted_at_mark
-            node = {**self._mark, "skip": skip} if skip else self._mark
+            emitted, snapshot = self._checkpointer.last
+            skip = self._emitted.items - emitted
+            node = {**(snapshot or {}), "skip": skip} if skip else snapshot or {}
         if self._sources:
             return node
-        last = check_value(last_item(pipe)) if self._last_given is None else self._last_given
+        last = check_value(last_item(pipe)) if self._last_value is None else self._last_value
         return node if last is None else {**node, "last_given": last}
 
-    def _knows_its_way_back(self) -> bool:
-        """Say whether each source has a state or is read through a trail."""
-        return all(can_capture(source) or id(source) in self._trails for source in self._sources)
+    def _can_restart(self) -> bool:
+        """Say whether each source has a state or is read with numbers."""
+        return all(source.can_save or source.log is not None for source in self._sources)
 
-    def _whole(self, pipe: TorchIterDataPipe[Any]) -> Node:
-        waiting: Waiting = []
-        node = self.now(pipe, waiting)
-        for nodes, place, source in waiting:
-            nodes[place] = capture(source)
-        return node
-
-    def now(self, pipe: Any, waiting: Waiting) -> Node:
-        """Return where the operator stands. Its own attributes must be as after its last item."""
+    def now(self, pipe: Any) -> Generator[Any, Node | None, Node]:
+        """Return where the operator is. Its own attributes must be as after its last item."""
         node: Node = {}
         held = vars(pipe)
-        own = {name: attribute.save(held[name]) for name, attribute in type(pipe)._own.items() if attribute.saved}
+        own = {name: field.save(held[name]) for name, field in type(pipe)._state_fields.items() if field.saved}
         if own:
             node["own"] = own
         if pipe.guard.skipped:
             node["skipped"] = pipe.guard.skipped
-        if self._unseen:
-            node["unseen"] = self._unseen
-        if self._sources:
-            self._add_sources(pipe, node, waiting)
-        return node
-
-    def _add_sources(self, pipe: TorchIterDataPipe[Any], node: Node, waiting: Waiting) -> None:
-        sources = self._sources
-        nodes: list[Node | None] = [None] * len(sources)
-        reads: list[list[int] | None] = [None] * len(sources)
-        passes = [0] * len(sources)
-        usual = [0] * len(sources)
-        for place, source in enumerate(sources):
-            key = id(source)
-            link, trail = self._links[key], self._trails.get(key)
-            passes[place] = link.begun
-            if trail is not None:
-                if trail.needed is None and trail.pulled > trail.start:
-                    raise TypeError(
-                        f"{step(pipe)} has read items by numbers, and not said which it still needs: before each of "
-                        "its own it calls keep_from, or it does not say holds_items = False"
-                    )
-                nodes[place], reads[place] = trail.way_back()
-                usual[place], passes[place] = 1, self._passes_read[key]
-            elif not is_ours(source) or self._is_part(source):
-                waiting.append((nodes, place, source))
-                usual[place] = 1
-            elif link.node is not None:
-                nodes[place] = link.node
-                usual[place], passes[place] = 1, link.begun + 1
-            if not is_ours(source):
-                passes[place] = usual[place]  # the passes of other libraries' pipes are not counted
+        if not self._sources:
+            return node
+        nodes: list[Node | None] = []
+        reads: list[list[int] | None] = []
+        passes: list[int] = []
+        usual: list[int] = []
+        for source in self._sources:
+            read, begun, is_begun = None, source.begun, 1
+            if source.log is not None:
+                _expect_needed(pipe, source.log)
+                found, read = source.log.restart()
+                begun = source.logged_pass
+            elif source.is_foreign or self._is_part(source):
+                found = yield source.source
+            elif (found := source.node) is not None:
+                begun += 1
+            else:
+                is_begun = 0
+            nodes.append(found)
+            reads.append(read)
+            usual.append(is_begun)
+            passes.append(is_begun if source.is_foreign else begun)
         node["sources"] = nodes
         if any(reads):
             node["read"] = reads
         if passes != usual:
             node["passes"] = passes
+        return node
 
-    def _is_part(self, source: Any) -> bool:
+    def _is_part(self, source: Upstream) -> bool:
         """Say whether the pass over a source of ours has begun and is part of this one."""
-        current: Pass | None = vars(source).get("_pass")
-        return current is not None and current.begun and current.reader == self.number
+        current: Pass | None = vars(source.source).get("_pass")
+        return current is not None and current.begun and current.upstream is source
 
-    def is_done_with(self, source: Any) -> None:
+    def source_ended(self, pipe: Any) -> None:
         """Record that the pass over a source has ended: reading the source again is another pass."""
-        current: Pass | None = vars(source).get("_pass")
-        if current is not None and current.reader == self.number:
-            current.reader = -1
+        current: Pass | None = vars(pipe).get("_pass")
+        if current is not None and current.upstream is self._upstreams.get(id(pipe)):
+            current.upstream = None
 
     # Ending
 
@@ -377,96 +304,48 @@ class Pass:
 
         Such a function may reference the operator and would keep it alive.
         """
-        for trail in self._trails.values():
-            if trail.needed is not None:
-                trail.needed = trail.oldest
-
-    def give_up(self, last: object) -> None:
-        """Keep what states need when the iterator is closed after item `last`."""
-        self.freeze()
-        self._last_given = None if self._sources else check_value(last)
-
-    def let_go(self) -> None:
-        """Close the iterators being read, and release the sources to other readers."""
-        for trail in self._trails.values():
-            if (iterator := trail.reading()) is not None:
-                with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
-                    iterator.close()
         for source in self._sources:
-            take_back(source, self._links[id(source)])
+            if source.log is not None and source.log.needed is not None:
+                source.log.needed = source.log.oldest
+
+    def abandon(self, last: object) -> None:
+        """Keep what states and error notes need when the iterator is closed after item `last`."""
+        self.freeze()
+        self._last_value = None if self._sources else check_value(last)
+        if self.upstream is not None:
+            self.last_item = last
+
+    def close(self) -> None:
+        """Close the iterators being read, and release the sources to other readers."""
+        for source in self._upstreams.values():
+            source.close()
 
 
-def give(source: Any, link: Link, node: Node | None) -> None:
-    """Give a source its link and node, and likewise pipes of ours behind other libraries' pipes."""
-    if is_ours(source):
-        source._begin_part(link, node)
-        return
-    if isinstance(source, TorchMapDataPipe):
-        _tell_maps(source)
-        return
-    seeds = iter((node or {}).get("seeds", ()))
-    part: Any
-    for part in walk(source, stop=is_ours):
-        if is_ours(part):
-            part._begin_part(Link(link.reader, link.path, link.depth, link.begun, link.goes_on), None)
-        elif hasattr(type(part), "set_seed"):
-            seed_other(part, link.next_path(), next(seeds, None))
-    if node and "state" in node:
-        source.load_state_dict(node["state"])
-    _tell_maps(source)
-
-
-def _tell_maps(source: Any) -> None:
-    """Notify map-style pipes of ours that a pass begins. All seeds must be set before."""
-    part: Any
-    for part in walk(source, stop=is_ours):
-        if hasattr(type(part), "_pass_begins"):
-            part._pass_begins()
+def _expect_needed(pipe: Any, log: ReplayLog) -> None:
+    if log.needed is None and log.pulled > log.start:
+        raise TypeError(
+            f"{step(pipe)} has read items by numbers, and not said which it still needs: before each of "
+            "its own it calls keep_from, or it does not say holds_items = False"
+        )
 
 
 @contextmanager
-def first_pass_over(source: Any) -> Iterator[None]:
+def first_pass_over(pipe: Any) -> Iterator[None]:
     """Let a reader that is not an iterable pipe read a source as in the first pass over the chain."""
-    link = Link(0, FIRST_PASS, 0, 0)
-    give(source, link, None)
+    upstream = Upstream(pipe, FIRST_PASS)
+    upstream.begin_at(None)
     let_steps_nest()
     try:
         yield
     finally:
-        take_back(source, link)
-
-
-def take_back(source: Any, link: Link) -> None:
-    """Release a source from a pass that has ended, so that others can read it."""
-    parts = [source] if is_ours(source) else walk(source, stop=is_ours)
-    for part in parts:
-        held = vars(part)
-        found, inner = held.get("_link"), None
-        while found is not None and found.reader != link.reader:
-            found, inner = found.outer, found
-        if found is None:
-            continue
-        if inner is not None:
-            inner.outer = found.outer
-        elif found.outer is not None:
-            held["_link"] = found.outer
-        else:
-            del held["_link"]
-
-
-def _seeds_of_others(source: Any) -> Node | None:
-    """Return a node with the seeds of other libraries' pipes for a pass, or None."""
-    if is_ours(source) or isinstance(source, TorchMapDataPipe):
-        return None
-    parts: Iterator[Any] = walk(source, stop=is_ours)
-    seeds = [vars(part).get("_seed") for part in parts if not is_ours(part) and hasattr(type(part), "set_seed")]
-    return {"seeds": seeds} if seeds else None
+        upstream.close()
 
 
 def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe, and close a live iterator of an earlier pass."""
-    replace_live_iterator(pipe)
-    pipe._iterator_made()
+    if (earlier := pipe._pass) is not None and earlier.iterator is not None:
+        replace_live_iterator(pipe)
+    pipe._pass_opened()
     current = Pass()
     pipe._pass = current
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
@@ -525,7 +404,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         message = replaced.message
         if hasattr(own, "close"):  # inline: saves a frame for each of thousands of steps
             own.close()
-        current.let_go()
+        current.close()
         own = counted = item = None
         yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(message) from None
@@ -535,9 +414,9 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         shorten_traceback(error, _deliver.__code__)
         raise
     except GeneratorExit:
-        current.give_up(locals().get("item", current))  # no item: a value without a check value
+        current.abandon(locals().get("item", NO_ITEM))
         if not current.begun:
-            pipe._iterator_closed_unread()
+            pipe._pass_unread()
         raise
     except BaseException as error:  # Ctrl-C or a signal handler's error: the current item is lost
         current.error = describe_item(error)
@@ -549,7 +428,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
             meter.end(clock, timed)
         if hasattr(own, "close"):
             own.close()
-        current.let_go()
+        current.close()
         own = counted = None  # a traceback may keep this frame, which must not keep the sources open
 
 
@@ -562,18 +441,6 @@ def running_step(thread_id: int) -> str | None:
     while frame is not None and frame.f_code is not _deliver.__code__:
         frame = frame.f_back
     return None if frame is None else describe_step(local_of(frame, "pipe"))
-
-
-def _told_step_that_runs(chain: Any) -> Pass | None:
-    """Tell the step that this thread is running, if any, that it begins to read a chain; return the step's pass."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code is _deliver.__code__ and (pipe := local_of(frame, "pipe")) is not chain:
-            current: Pass = pipe._pass
-            current.begins_unseen(pipe, chain)
-            return current
-        frame = frame.f_back
-    return None
 
 
 def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

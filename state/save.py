@@ -40,11 +40,12 @@ from torch.utils.data import get_worker_info
 from ..errors.policy import Guard
 from ..errors.secrets import short as _short
 from ..errors.secrets import without_credentials, without_secrets
-from .foreign import TorchIterDataPipe, TorchMapDataPipe
+from .foreign import Resumable, TorchIterDataPipe, TorchMapDataPipe, declares
 from .graph import DataPipe, sources_of, walk
-from .replay import Node, capture
-from .run import Link, give, is_ours, replace_live_iterator
-from .seeds import Path, fix_seeds_of_unseen, seed_of_chain, seed_of_user, seeds_of_unseen
+from .replay import Node
+from .run import replace_live_iterator
+from .seeds import Path, seed_of_chain, seed_of_user
+from .sources import Upstream, capture
 from .step_text import step as shown
 
 __all__ = [
@@ -62,7 +63,7 @@ __all__ = [
     "state_of",
 ]
 
-VERSION = 4
+VERSION = 5
 
 Steps = list[Node]
 """The nodes of a chain, sources first; each refers to its sources by number."""
@@ -70,7 +71,7 @@ Steps = list[Node]
 _DEEPEST_STATE = 200
 """Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
 
-_ENTRIES = {"at", "last_given", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
+_ENTRIES = {"at", "last_given", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state"}
 """The keys that a node may have."""
 
 _MOST_PARTS = 1000
@@ -125,7 +126,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     between = begun and current.ended and after_the_end
     place: dict[str, Any] = {
         "epoch": pipe._epoch if between else pipe._epoch_of_state(),
-        "random": [_random_state(part, number) for number, part in enumerate(_random_parts(pipe))],
+        "random": [_random_state(part) for part in _random_parts(pipe)],
         "steps": [] if between else flatten(capture(pipe)),
     }
     # Steps save their counts too, but restore them only when read again.
@@ -136,7 +137,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
 def load_place(pipe: Any, place: Any) -> None:
     """Let a chain resume from what `place_of` returned."""
     expect_plain(place)
-    random = [*_random_parts(pipe)]
+    random = _random_parts(pipe)
     guards = _guards(pipe)
     if (
         not isinstance(place, dict)
@@ -215,22 +216,22 @@ def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
     replace_live_iterator(pipe)
     part: Any
     for part in walk(pipe):
-        if is_ours(part):
-            part._forget_passes()
+        if isinstance(part, Resumable):
+            part._reset_passes()
     for part, each in _with_their_nodes(pipe, node):
-        if is_ours(part):
-            part._is_to_go_on_from(each)
+        if isinstance(part, Resumable):
+            part._node_loaded(each)
     if path is not None:
-        give(pipe, Link(0, path, 0, 0), node)
-    elif is_ours(pipe):
-        pipe._take_node(node)
+        Upstream(pipe, path).begin_at(node)
+    elif isinstance(pipe, Resumable):
+        pipe._resume_at(node)
     elif node and "state" in node:
         pipe.load_state_dict(node["state"])
 
 
 def begin_afresh(pipe: Any) -> None:
     """Let the next pass over a chain begin at the first item; that of a state loaded but not read counts as over."""
-    pipe._epoch += pipe._handed_down is not None
+    pipe._epoch += pipe._resume_node is not None
     hand_down(pipe, [])
 
 
@@ -257,14 +258,14 @@ def _expect_node(pipe: Any, node: Node) -> None:
     if (
         not node.keys() <= _ENTRIES
         or node.get("at", "end") != "end"
-        or not all(_is_number(node.get(name, 0)) for name in ("last_given", "skip", "skipped", "unseen"))
+        or not all(_is_number(node.get(name, 0)) for name in ("last_given", "skip", "skipped"))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
         or not (isinstance(passes, list) and all(map(_is_number, passes)))
         or not {len(reads), len(passes)} <= {0, number_of_sources}
         or not isinstance(own, dict)
     ):
         raise ValueError(f"{shown(pipe)} cannot be at the state's position: {_short(node)}")
-    owned = getattr(type(pipe), "_own", {})
+    owned = getattr(type(pipe), "_state_fields", {})
     saved = {name for name, attribute in owned.items() if attribute.saved}
     if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # a rerun pass saves only its seed
         raise ValueError(f"{shown(pipe)} has in the state no {', '.join(sorted(missing))}")
@@ -310,39 +311,27 @@ def expect_plain(state: Any) -> None:
 
 def _guards(pipe: Any) -> list[Guard]:
     parts: Iterator[Any] = walk(pipe)
-    return [part.guard for part in parts if hasattr(type(part), "guard")]
+    return [part.guard for part in parts if declares(part, "guard")]
 
 
-def _random_parts(pipe: Any) -> Iterator[Any]:
-    """Yield the steps that have seeds, or may read seeded chains outside the graph. Other seeds derive from these."""
-    seeded = ("set_seed", "random_state")
-    parts: Iterator[Any] = walk(pipe)
-    return (
-        part
-        for part in parts
-        if getattr(part, "holds_items", False) or any(hasattr(type(part), name) for name in seeded)
-    )
+def _random_parts(pipe: Any) -> list[Any]:
+    """Return the steps that have seeds, from which all others derive."""
+    return [part for part in walk(pipe) if declares(part, "set_seed", "random_state")]
 
 
-def _random_state(pipe: Any, number: int) -> dict[str, Any]:
-    if hasattr(type(pipe), "random_state"):
+def _random_state(pipe: Any) -> dict[str, Any]:
+    if declares(pipe, "random_state"):
         state: dict[str, Any] = pipe.random_state()
         return state
-    if not hasattr(type(pipe), "set_seed"):
-        return fix_seeds_of_unseen(pipe, number).random_state()
     # A pipe of ours with its own `set_seed` is left alone, unless the complete chain was seeded.
-    of_chain = vars(pipe).get("_seed_of_chain") if is_ours(pipe) else seed_of_chain(pipe)
+    of_chain = vars(pipe).get("_seed_of_chain") if isinstance(pipe, Resumable) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
 
 
 def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
     try:
-        if hasattr(type(pipe), "set_random_state"):
+        if declares(pipe, "set_random_state"):
             pipe.set_random_state(state)
-            return
-        if not hasattr(type(pipe), "set_seed"):
-            if state:
-                seeds_of_unseen(pipe).set_random_state(state)
             return
         if state["seed"] is not None:
             pipe.set_seed(state["seed"])
@@ -449,7 +438,7 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
 
     For Penstock's own operators, also lists and dicts of these; other operators may mutate theirs while they read.
     """
-    if not hasattr(type(pipe), "functional_name"):  # how other libraries' pipes keep arguments is unknown
+    if not declares(pipe, "functional_name"):  # how other libraries' pipes keep arguments is unknown
         return {}
     held, items = vars(pipe), getattr(type(pipe), "payload", ())
     found: dict[str, Any] = {}
@@ -549,7 +538,12 @@ def parameters_of(cls: type) -> tuple[str, ...]:
     """Return the constructor parameters of a class and its bases, which may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
     names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])
-    others = {*_SPEED, *getattr(cls, "_own", ()), *getattr(cls, "transient", ()), *getattr(cls, "_not_compared", ())}
+    others = {
+        *_SPEED,
+        *getattr(cls, "_state_fields", ()),
+        *getattr(cls, "transient", ()),
+        *getattr(cls, "_not_compared", ()),
+    }
     return (*(name for name in names if others.isdisjoint((name, f"_{name}"))),)
 
 

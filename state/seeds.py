@@ -18,6 +18,7 @@ import torch
 
 from ..errors.checks import expect_whole
 from .fields import own
+from .foreign import Resumable, declares
 from .graph import DataPipe, walk
 
 __all__ = [
@@ -26,11 +27,11 @@ __all__ = [
     "Seeded",
     "derive_seed",
     "generators_kept",
+    "seed_chain_of_item",
+    "seed_foreign",
     "seed_graph",
     "seed_of_chain",
     "seed_of_user",
-    "seed_other",
-    "seed_unseen",
     "uniform_draws",
 ]
 
@@ -108,6 +109,8 @@ class Seeded:
     >>> ps.check_operator(lambda: Dropper(ps.iter.IterableWrapper(range(20)), 0.5))
     """
 
+    is_random: bool = True
+    """Whether the items are random; not for a step that only seeds chains, or that is switched off."""
     pass_seed: int = own(0)
     _seed: int | None = None
     _first_epoch: int | None = None
@@ -158,19 +161,15 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
     under these seeds, by default the next one.
     """
     pipes: list[Any] = [*walk(pipe)]
-    shared = {id(above) for point in pipes if hasattr(type(point), "apply_sharding") for above in walk(point)}
+    shared = {id(above) for point in pipes if declares(point, "apply_sharding") for above in walk(point)}
     for place, step in enumerate(pipes):
-        if hasattr(type(step), "set_seed"):
+        if declares(step, "set_seed"):
             own_seed = derive_seed(seed, place, 0 if id(step) in shared else shard + 1)
             step.set_seed(own_seed)
             if isinstance(step, Seeded):
                 step._first_epoch = first_epoch
             else:
                 vars(step)["_seed_of_chain"] = own_seed
-        elif getattr(step, "holds_items", False):
-            unseen = seeds_of_unseen(step)
-            unseen.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
-            unseen._first_epoch = first_epoch
 
 
 @contextmanager
@@ -185,46 +184,19 @@ def generators_kept() -> Iterator[None]:
             np.random.set_state(of_numpy)
 
 
-def seeds_of_unseen(pipe: Any) -> Seeded:
-    """Return the `Seeded` from which a pipe seeds the chains that it reads outside the graph."""
-    if isinstance(pipe, Seeded):
-        return pipe
-    unseen: Seeded = vars(pipe).setdefault("_seeds_of_unseen", Seeded())
-    return unseen
+def seed_chain_of_item(chain: DataPipe, seed: int) -> None:
+    """Seed a chain that a function made of an item: a resumed pass calls the function again, for the same items.
 
-
-def fix_seeds_of_unseen(pipe: Any, place: int) -> Seeded:
-    """Return `seeds_of_unseen` with a seed, for a state. Most pipes read no such chain: torch's generator stays."""
-    unseen = seeds_of_unseen(pipe)
-    if unseen._seed is None:
-        with torch.random.fork_rng(devices=[]):
-            unseen._seed = derive_seed(_drawn_seed(), place)
-    return unseen
-
-
-def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
-    """Seed a chain outside the graph that a reader begins to read.
-
-    An example is a chain that an operator builds in its `__iter__`. A resumed pass runs again, and must read the same
-    items. `number` counts such chains in a pass. Pipes in the graph, and seeds set by users, are left alone.
+    Seeds set by users are left alone.
     """
-    unseen, shown = seeds_of_unseen(reader), {id(part) for part in walk(reader)}
     for place, part in enumerate(walk(chain)):
-        if id(part) in shown:
-            continue
-        seed = derive_seed(unseen.pass_seed, number, place)
         held = vars(part)
-        if isinstance(part, Seeded):
-            if part._seed == held.get("_seed_as_unseen"):
-                part.set_seed(seed)
-                held["_seed_as_unseen"] = seed
-        elif hasattr(type(part), "set_seed"):
-            held["_seed_of_chain"] = seed
-        elif getattr(part, "holds_items", False):
-            seeds_of_unseen(part).set_seed(seed)
+        if isinstance(part, Seeded) and part._seed == held.get("_seed_of_item"):
+            held["_seed_of_item"] = own_seed = derive_seed(seed, place)
+            part.set_seed(own_seed)
 
 
-def seed_other(pipe: Any, path: Path, seed: int | None = None) -> None:
+def seed_foreign(pipe: Any, path: Path, seed: int | None = None) -> None:
     """Set the seed of a new pass in a pipe that has `set_seed` and is not `Seeded`.
 
     Such pipes know no paths: the seed derives from `path`, unless given. A seed that the user set is left alone.
@@ -256,16 +228,16 @@ def seeds_of(pipe: DataPipe) -> list[int | None]:
     """Return the base seeds of all passes over a chain."""
     parts: Iterator[Any] = walk(pipe)
     told = ("set_seed", "seed_elsewhere")
-    return [_seed_of(part) for part in parts if any(hasattr(type(part), name) for name in told)]
+    return [_seed_of(part) for part in parts if declares(part, *told)]
 
 
 def _seed_of(pipe: Any) -> int | None:
-    if hasattr(type(pipe), "seed_elsewhere"):  # read in another process, or by another chain
+    if declares(pipe, "seed_elsewhere"):  # read in another process, or by another chain
         elsewhere: int = pipe.seed_elsewhere
         return elsewhere
     if isinstance(pipe, Seeded):
         return pipe._base_seed()
-    if hasattr(type(pipe), "_stands"):  # a pipe of ours with its own `set_seed`
+    if isinstance(pipe, Resumable):  # a pipe of ours with its own `set_seed`
         of_chain: int | None = vars(pipe).get("_seed_of_chain")
         return of_chain
     seed = seed_of_user(pipe)

@@ -52,7 +52,7 @@ MUTATIONS = [
     Mutation(
         "concat reads a source that comes twice as one pass",
         "pipes/iter/combine.py",
-        "            self._is_done_with(source)\n            self.number += 1",
+        "            self._source_ended(source)\n            self.number += 1",
         "            self.number += 1",
         "test_combine.py test_resume_attacks.py",
     ),

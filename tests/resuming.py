@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from penstock import IterDataPipe
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from penstock.state import replay as reading
 
 ALWAYS, NEVER = 1, 10**9
@@ -32,7 +32,7 @@ def snapshots(share: float) -> Any:
 def always_due(chain: Any, _: Any) -> Any:
     """Let a worker tell where it stands after each item; usually it does where that costs little of the time."""
     if multiprocessing.parent_process() is not None:
-        mock.patch.object(Pace, "step", ALWAYS).start()
+        mock.patch.object(Throttle, "step", ALWAYS).start()
     return chain
 
 
@@ -61,7 +61,7 @@ def assert_resumes_everywhere(make: Callable[[], IterDataPipe[Any]], passes: int
     Both where snapshots of the sources are taken at every chance and where they are never taken.
     """
     for always_due in (True, False):
-        with mock.patch.object(Pace, "step", ALWAYS if always_due else NEVER):
+        with mock.patch.object(Throttle, "step", ALWAYS if always_due else NEVER):
             _assert_resumes(make, passes)
 
 

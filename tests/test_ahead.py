@@ -14,7 +14,7 @@ import pytest
 
 import penstock as ps
 import penstock.pipes.bases.reading_ahead as ahead_family
-from penstock.registry import IterDataPipe, Pace, own
+from penstock.registry import IterDataPipe, Throttle, own
 from programs import python
 from resuming import NEVER, assert_resumes_everywhere
 
@@ -192,7 +192,7 @@ def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monke
 
     assert_resumes_everywhere(lambda: OneAhead(numbers(range(6))))
     ahead = OneAhead(numbers(range(6)))
-    monkeypatch.setattr(Pace, "step", NEVER)
+    monkeypatch.setattr(Throttle, "step", NEVER)
     assert list(islice(ahead, 3)) == [0, 1, 2]
     state = ahead.state_dict()
     state["chain"][0] = "DeviceMover"

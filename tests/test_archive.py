@@ -20,7 +20,7 @@ import penstock as ps
 from forwards import Forwards
 from penstock.pipes.files import members
 from penstock.pipes.iter import FileLister, IterableWrapper
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import NEVER, assert_resumes_everywhere
 
 LONG = "folder/" + "n" * 120 + ".bin"
@@ -251,7 +251,7 @@ def test_an_archive_is_closed_when_it_was_read_and_no_large_file_of_it_is_held(k
 def test_archives_that_are_read_past_on_resuming_are_closed(
     kind: str, pack: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "step", NEVER)
+    monkeypatch.setattr(Throttle, "step", NEVER)
 
     def loaded() -> Any:
         packs.clear()

@@ -12,7 +12,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import BucketBatcher, IterableWrapper, LengthBucketer, MaxTokenBucketizer
-from penstock.registry import DataChunk, Pace
+from penstock.registry import DataChunk, Throttle
 from resuming import ALWAYS, assert_resumes_everywhere
 
 
@@ -286,7 +286,7 @@ def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None
 
 
 def test_a_resumed_bucketbatch_reads_no_pool_that_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     pulled: list[int] = []
 
     def make() -> Any:

@@ -16,7 +16,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock import check_operator
 from penstock.pipes.bases.sizes import size_of
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import ALWAYS, assert_resumes_everywhere, passed_on
 
 MB = 2**20
@@ -110,7 +110,7 @@ def test_over_the_limit_one_warning_tells_and_the_rest_is_read_in_each_pass():
 
 @ROOM_FOR
 def test_behind_the_limit_a_source_that_can_go_on_is_not_read_from_its_start(monkeypatch):
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     pulled = []
     dp = ps.iter.IterableWrapper(range(8)).map(lambda n: pulled.append(n) or bytes([n]) * (MB // 4)).in_memory_cache(1)
     first = list(dp)

@@ -12,7 +12,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Batcher, Grouper, IterableWrapper, UnBatcher
-from penstock.registry import DataChunk, Pace
+from penstock.registry import DataChunk, Throttle
 from penstock.state import replay as reading
 from resuming import ALWAYS, assert_resumes_everywhere
 
@@ -279,7 +279,7 @@ def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> N
 
 
 def test_groups_handed_from_chain_to_chain_come_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
 
     def make() -> ps.IterDataPipe[Any]:
         return IterableWrapper(UNEVEN * 2).groupby(itself, buffer_size=9, group_size=2, drop_remaining=True)
@@ -294,7 +294,7 @@ def test_groups_handed_from_chain_to_chain_come_out_the_same(monkeypatch: pytest
 
 def test_a_group_that_is_never_full_lets_no_snapshots_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_MOST_SNAPSHOTS", 4)
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     seen = []
 
     def make() -> ps.IterDataPipe[Any]:
@@ -302,14 +302,14 @@ def test_a_group_that_is_never_full_lets_no_snapshots_pile_up(monkeypatch: pytes
 
     dp = make()
     for _ in dp:
-        (trail,) = dp._pass._trails.values()
+        trail = dp._pass._sources[0].log
         seen.append(len(trail._snapshots))
     assert 3 <= max(seen) <= 4
     assert_resumes_everywhere(make)
 
 
 def test_unbatch_resumes_from_the_batch_it_was_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     pulled: list[Any] = []
 
     def make() -> ps.IterDataPipe[Any]:

@@ -13,7 +13,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper, IterKeyZipper
-from penstock.registry import Pace, own
+from penstock.registry import Throttle, own
 from penstock.state import replay as reading
 from resuming import ALWAYS, assert_resumes_everywhere, passed_on
 
@@ -51,7 +51,7 @@ def numbers_in(item: Any) -> set[int]:
 def test_what_is_read_again_begins_at_the_oldest_item_held(
     make: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "step", EVERY)
+    monkeypatch.setattr(Throttle, "step", EVERY)
     length = 1000
     pulled: list[int] = []
     dp = make(counted(range(length), pulled))
@@ -75,14 +75,14 @@ def test_an_item_that_is_held_for_very_long_does_not_thin_out_the_snapshots_afte
 ) -> None:
     """So an item that becomes the oldest after it is not far from one."""
     monkeypatch.setattr(reading, "_MOST_SNAPSHOTS", 64)
-    monkeypatch.setattr(Pace, "step", EVERY)
+    monkeypatch.setattr(Throttle, "step", EVERY)
     at = 15_000
     pulled: list[int] = []
     dp = counted(range(2 * at), pulled).groupby(lambda x: -1 if x in (1, at) else x // 2, buffer_size=at, group_size=2)
     iterator = iter(dp)
     while len(pulled) < at:
         next(iterator)
-    (trail,) = dp._pass._trails.values()
+    trail = dp._pass._sources[0].log
     places = [place for place, _ in trail._snapshots]
     assert places[0] <= 1
     assert len(places) <= 64
@@ -95,7 +95,7 @@ def test_what_is_needed_is_asked_seldom_where_the_answer_takes_long(monkeypatch:
     monkeypatch.setattr(reading, "_taking_snapshots", weakref.WeakSet())
     asked = []
 
-    def capture(source: Any) -> Any:
+    def collect(saving: Any) -> Any:
         clock.now += 1e-5
         return {}
 
@@ -104,8 +104,8 @@ def test_what_is_needed_is_asked_seldom_where_the_answer_takes_long(monkeypatch:
         asked.append(clock.now)
         return max(trail.pulled - 100_000, 0)
 
-    monkeypatch.setattr(reading, "capture", capture)
-    trail = reading.Trail(IterableWrapper(range(1_000_000), deepcopy=False), None, 0)
+    monkeypatch.setattr(reading, "collect", collect)
+    trail = reading.ReplayLog(IterableWrapper(range(1_000_000), deepcopy=False), None, 0)
     trail.needed = oldest
     for _ in trail.items():
         clock.now += 1e-6
@@ -121,13 +121,13 @@ def test_one_snapshot_that_takes_long_by_accident_does_not_put_off_the_next(monk
     clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(reading, "time", clock)
     monkeypatch.setattr(reading, "_taking_snapshots", weakref.WeakSet())
-    pace, taken = Pace(), []
+    pace, taken = Throttle(), []
     for number in range(200_000):
         clock.now += 1e-6
         if pace.due():
             started = clock.now
             clock.now += 1.0 if len(taken) == 20 else 1e-5
-            pace.taken(started)
+            pace.record(started)
             taken.append(number)
     assert max(later - earlier for earlier, later in pairwise(taken)) <= 2000
 
@@ -147,7 +147,7 @@ def test_passes_that_have_ended_take_no_share_of_the_time_for_snapshots(monkeypa
 
 def test_what_is_read_again_stays_needed_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the operator has already said what it holds, which is not yet true."""
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
 
     class Delayer(ps.IterDataPipe[Any]):
         """Yield each item with the one three before it."""

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 import penstock as ps
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import ALWAYS, assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -140,7 +140,7 @@ def test_resuming_opens_only_what_was_open():
     def make():
         return numbers(range(50)).shuffled_flatmap(outputs, buffer_size=3).set_seed(1)
 
-    with mock.patch.object(Pace, "step", ALWAYS):
+    with mock.patch.object(Throttle, "step", ALWAYS):
         dp = make()
         running = iter(dp)
         seen = list(islice(running, 200))

@@ -278,8 +278,8 @@ class GivesItsMemoryAway(Passing):
     holds_items = False
     numbers: list[int] = own(list)
 
-    def _stands(self, waiting: Any) -> Any:
-        node = super()._stands(waiting)
+    def _save_node(self) -> Any:
+        node = yield from super()._save_node()
         return node and {**node, "own": {"numbers": self.numbers}}
 
     def __iter__(self) -> Iterator[Any]:

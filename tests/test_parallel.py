@@ -24,7 +24,7 @@ import torch
 import penstock as ps
 import penstock.pipes.iter.parallel as parallel_family
 import penstock.workers.threads as threads_of_a_pass
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from penstock.workers import transport
 from programs import kill, python
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
@@ -278,7 +278,7 @@ def test_resuming_without_order_is_exact_as_a_multiset(always_due, taken):
     def make():
         return numbers(range(12)).threadpool_map(slower_at_first, max_workers=3, scheduled_tasks=5, ordered=False)
 
-    with mock.patch.object(Pace, "step", ALWAYS if always_due else NEVER):
+    with mock.patch.object(Throttle, "step", ALWAYS if always_due else NEVER):
         interrupted = make()
         before = list(islice(interrupted, taken))
         resumed = make()

@@ -19,7 +19,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import CSVDictParser, CSVParser, IterableWrapper, JsonParser, LineReader
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 Stream = Callable[[str], Any]
@@ -427,7 +427,7 @@ def test_it_resumes_after_every_item(name: str, on_error: Any) -> None:
 
 
 def test_streams_that_are_read_past_on_resuming_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", NEVER)
+    monkeypatch.setattr(Throttle, "step", NEVER)
 
     def files() -> list[Any]:
         return [as_bytes(f"{number}a\n{number}b\n") for number in range(3)]
@@ -443,7 +443,7 @@ def test_streams_that_are_read_past_on_resuming_are_closed(monkeypatch: pytest.M
 
 
 def test_resuming_opens_no_stream_that_was_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     opened: list[str] = []
 
     def open_one(name: str) -> tuple[str, io.StringIO]:

@@ -14,7 +14,7 @@ from PIL import Image
 import penstock as ps
 from penstock import IterDataPipe
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
 
@@ -110,7 +110,7 @@ def test_resuming_text_reads_none_of_the_files_before(tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.txt" for number in range(3)]
     for file in files:
         file.write_text(f"{file.stem}\n{file.stem}\n")
-    with mock.patch.object(Pace, "step", 1):
+    with mock.patch.object(Throttle, "step", 1):
         dp = paths(*files).read_text()
         iterator = iter(dp)
         assert [next(iterator)["text"] for _ in range(3)] == ["0", "0", "1"]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock import IterDataPipe
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import assert_resumes_everywhere, passed_on
 
 KINDS = ["arrow", "tensors", "arrays"]
@@ -166,7 +166,7 @@ def test_resuming_reads_no_batch_before_the_one_with_the_next_row() -> None:
     def make() -> IterDataPipe[Any]:
         return IterableWrapper(range(10)).map(lambda number: read.append(number) or items[number]).rebatch(3)  # type: ignore[func-returns-value]
 
-    with mock.patch.object(Pace, "step", 1):
+    with mock.patch.object(Throttle, "step", 1):
         dp = make()
         rows = [ids(batch) for batch in islice(dp, 8)][-1]
         state = passed_on(dp)
@@ -244,7 +244,7 @@ def test_resuming_shuffle_rows_reads_again_from_the_oldest_row_held_and_not_from
         numbers = IterableWrapper(range(400)).map(lambda number: read.append(number) or items[number])  # type: ignore[func-returns-value]
         return numbers.shuffle_rows(100).set_seed(4)
 
-    with mock.patch.object(Pace, "step", 1):
+    with mock.patch.object(Throttle, "step", 1):
         dp = make()
         for _ in islice(dp, 380):
             pass

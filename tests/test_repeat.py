@@ -11,7 +11,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import ALWAYS, assert_resumes_everywhere, passed_on
 
 
@@ -124,7 +124,7 @@ def test_repeat_gives_the_same_object_several_times() -> None:
 
 
 def test_a_resumed_repeat_does_not_read_again_what_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     read: list[int] = []
 
     def make() -> Any:

@@ -8,7 +8,6 @@ import json
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice, pairwise
@@ -50,7 +49,7 @@ class Both(ps.IterDataPipe[Any]):
         while self.which < 2:
             source = (self.mapped, self.source)[self.which]
             yield from source
-            self._is_done_with(source)
+            self._source_ended(source)
             self.which += 1
 
 
@@ -853,7 +852,7 @@ def test_no_text_of_a_list_is_in_a_state() -> None:
 
 def test_what_no_state_can_hold_is_no_matter_where_none_is_asked_for() -> None:
     remember = {"number": lambda held, item: None if item % 3 else item, "anything": lambda held, item: object()}
-    with mock.patch.object(reading.Pace, "step", 1):
+    with mock.patch.object(reading.Throttle, "step", 1):
         dp, resumed = (Remembers(numbers(range(300)), **remember).shuffle(buffer_size=10) for _ in range(2))
         assert sorted(dp) == [*range(300)]
         loader = ps.DataLoader2(
@@ -959,59 +958,27 @@ class Composite(ps.IterDataPipe[Any]):
         yield from self.source.shuffle(buffer_size=4).batch(2).unbatch()
 
 
-@pytest.mark.parametrize("passes_in_one", [1, 2])
-def test_a_chain_that_an_operator_builds_over_a_branch_is_part_of_its_pass(passes_in_one: int) -> None:
-    def chain() -> Any:
-        one, other = numbers(range(9)).shuffle().fork(2)
-        dp = Composite(one).zip(other).cycle(passes_in_one)
-        seed_graph(dp, 1)
-        return dp
-
-    dp = chain()
-    for _ in range(2):
-        read = list(dp)
-        assert (
-            sorted(one for one, _ in read) == sorted(other for _, other in read) == sorted([*range(9)] * passes_in_one)
-        )
-    assert_resumes_everywhere(chain)
-
-
-@dataclass
-class Config:
-    other: Any
-
-
-class Beside(ps.IterDataPipe[Any]):
-    """Reads a pipe of which the graph does not know."""
-
-    def __init__(self, source: Any, config: Config) -> None:
-        self.source = source
-        self.config = config
-
+class SeededComposite(ps.Seeded, Composite):
     def __iter__(self) -> Iterator[Any]:
-        yield from zip(self.source, self.config.other, strict=True)
+        chain = self.source.shuffle(buffer_size=4).batch(2).unbatch()
+        seed_graph(chain, self.pass_seed)
+        yield from chain
 
 
-class Within(Composite):
-    """A composite in a composite, once for each item."""
-
-    def __iter__(self) -> Iterator[Any]:
-        def several(x: int) -> Any:
-            return Composite(numbers(range(x)))
-
-        return self.outputs_of_each(several, self.source)
-
-
-def shuffled_by_torch(source: Any) -> Any:
-    class OfTorch(Composite):
-        def __iter__(self) -> Iterator[Any]:
-            yield from ps.iter.Mapper(TorchShuffler(self.source), str)
-
-    return OfTorch(source)
+def test_an_operator_seeds_a_random_chain_that_it_builds_or_breaks_a_law() -> None:
+    ps.check_operator(lambda: SeededComposite(numbers(range(9))))
+    with pytest.raises(AssertionError, match="breaks the law"):
+        ps.check_operator(lambda: Composite(numbers(range(9))))
 
 
 def in_any_order(x: int) -> Any:
     return numbers([x, x + 10, x + 20]).shuffle()
+
+
+def in_any_order_or_not(x: int) -> Any:
+    if x % 3 == 1:
+        raise ValueError(x)
+    return in_any_order(x)
 
 
 def split(x: int) -> Any:
@@ -1019,25 +986,21 @@ def split(x: int) -> Any:
     return some.map(str).concat(others)
 
 
-UNSEEN: dict[str, Callable[[], Any]] = {
-    "built": lambda: Composite(numbers(range(9))),
-    "kept": lambda: Beside(numbers(range(9)), Config(numbers(range(9)).shuffle())),
-    "nested": lambda: Within(numbers(range(3, 9))),
-    "of torch": lambda: shuffled_by_torch(numbers(range(9))),
-    "behind others": lambda: Composite(numbers(range(9))).map(str).batch(2).shuffle(),
+CHAINS_OF_ITEMS: dict[str, Callable[[], Any]] = {
+    "built": lambda: SeededComposite(numbers(range(9))),
+    "behind others": lambda: SeededComposite(numbers(range(9))).map(str).batch(2).shuffle(),
     "of items": lambda: numbers(range(4)).flatmap(in_any_order),
     "of several items": lambda: numbers(range(6)).shuffled_flatmap(in_any_order, buffer_size=2),
     "split": lambda: numbers(range(3)).flatmap(split),
-    "not begun": lambda: numbers(range(6)).concat(Composite(numbers(range(9)))),
+    "not begun": lambda: numbers(range(6)).concat(numbers(range(4)).flatmap(in_any_order)),
+    "skipping": lambda: numbers(range(9)).flatmap(in_any_order_or_not, on_error="skip"),
 }
 
 
-@pytest.mark.parametrize("chain", UNSEEN.values(), ids=UNSEEN)
+@pytest.mark.parametrize("chain", CHAINS_OF_ITEMS.values(), ids=CHAINS_OF_ITEMS)
 @pytest.mark.parametrize("always_due", [True, False])
-def test_what_a_pass_reads_at_random_and_no_graph_shows_is_read_alike_when_it_is_resumed(
-    chain: Callable[[], Any], always_due: bool
-) -> None:
-    with mock.patch.object(reading.Pace, "step", 1 if always_due else 10**9):
+def test_random_chains_that_a_step_makes_are_the_same_on_resuming(chain: Callable[[], Any], always_due: bool) -> None:
+    with mock.patch.object(reading.Throttle, "step", 1 if always_due else 10**9):
         for epoch, stop in [(0, 0), (0, 1), (0, 3), (0, 4), (1, 0), (1, 3), (2, 4)]:
             dp = chain()
             earlier = [list(dp) for _ in range(epoch)]
@@ -1050,7 +1013,7 @@ def test_what_a_pass_reads_at_random_and_no_graph_shows_is_read_alike_when_it_is
             assert list(resumed) == rest
             assert [list(resumed), list(resumed)] == following
             orders = {str(items) for items in [*earlier, *following]}
-            assert len(orders) == 1 if chain is UNSEEN["split"] else len(orders) > 1
+            assert len(orders) == 1 if chain is CHAINS_OF_ITEMS["split"] else len(orders) > 1
 
 
 def test_a_state_leaves_torchs_generator_as_it_is_where_nothing_is_random() -> None:
@@ -1064,18 +1027,18 @@ def test_a_state_leaves_torchs_generator_as_it_is_where_nothing_is_random() -> N
     assert torch.equal(torch.rand(3), expected)
 
 
-@pytest.mark.parametrize("name", ["built", "kept", "nested", "behind others", "of several items", "split"])
+@pytest.mark.parametrize("name", ["built", "behind others", "of items", "of several items", "split"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_loaders_seed_reaches_what_no_graph_shows_and_shards_agree_on_it(name: str, workers: int) -> None:
+def test_a_loaders_seed_reaches_chains_that_a_step_makes_and_shards_agree(name: str, workers: int) -> None:
     def loader(workers: int) -> Any:
         service = ps.MultiProcessingReadingService(workers, num_shards=2)
-        found: Any = ps.DataLoader2(UNSEEN[name]().sharding_filter(), reading_service=service)
+        found: Any = ps.DataLoader2(CHAINS_OF_ITEMS[name]().sharding_filter(), reading_service=service)
         found.seed(3)
         return found
 
     with loader(0) as whole:
         expected, following = list(whole), list(whole)
-    assert sorted(map(str, expected)) == sorted(map(str, UNSEEN[name]())) or name in ("kept", "behind others", "split")
+    assert sorted(map(str, expected)) == sorted(map(str, CHAINS_OF_ITEMS[name]())) or name in ("behind others", "split")
     with loader(workers) as first:
         iterator = iter(first)
         begun = list(islice(iterator, 3))
@@ -1086,12 +1049,13 @@ def test_a_loaders_seed_reaches_what_no_graph_shows_and_shards_agree_on_it(name:
         assert list(second) == following
 
 
-def test_a_seed_that_its_user_set_is_left_alone_in_what_no_graph_shows() -> None:
-    class Fixed(Composite):
-        def __iter__(self) -> Iterator[Any]:
-            yield from self.source.shuffle().set_seed(5)
+def test_a_seed_that_its_user_set_is_left_alone_in_a_chain_of_an_item() -> None:
+    def fixed(x: int) -> Any:
+        return numbers(range(9)).shuffle().set_seed(5)
 
-    assert list(Fixed(numbers(range(9)))) == list(numbers(range(9)).shuffle().set_seed(5))
+    expected = list(fixed(0))
+    assert list(numbers([0, 1]).flatmap(fixed)) == expected * 2
+    assert list(numbers([0]).shuffled_flatmap(fixed)) == expected
 
 
 class Sized(ps.IterDataPipe[Any]):
@@ -1291,26 +1255,6 @@ def test_a_split_with_another_seed_goes_on_elsewhere(stop: int) -> None:
     state["state"]["random"] = [{"seed": "x"} for _ in state["state"]["random"]]
     with pytest.raises(ValueError, match="cannot have seeds like"):
         chain().load_state_dict(state)
-
-
-def views(x: int) -> list[int]:
-    return list(numbers(range(10 * x, 10 * x + 4)).shuffle())
-
-
-def first_of_views(x: int) -> list[int]:
-    return numbers(range(10 * x, 10 * x + 9)).shuffle().take(3)
-
-
-@pytest.mark.parametrize("fn", [views, first_of_views])
-def test_chains_that_a_function_reads_before_it_returns_are_the_same_on_resuming(fn: Callable[[int], Any]) -> None:
-    assert_resumes_everywhere(lambda: numbers(range(5)).shuffled_flatmap(fn, buffer_size=3).set_seed(1))
-    read = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        loader = ps.DataLoader2(numbers(range(5)).shuffled_flatmap(fn, buffer_size=3))
-        loader.seed(7)
-        read.append(list(loader))
-    assert read[0] == read[1]
 
 
 class OfEpoch(torch.utils.data.Sampler[int]):

@@ -19,7 +19,6 @@ from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import seed_graph
 from penstock.state import replay as reading
-from penstock.state import run as iteration
 from programs import python
 from resuming import as_json, from_json, snapshots
 
@@ -419,9 +418,8 @@ def test_little_more_is_read_again_than_what_is_held(
     """
     monkeypatch.setattr(reading, "_taking_snapshots", WeakSet())
     count, looks = Counted(), itertools.count()
-    for module in (iteration, reading):
-        clock = SimpleNamespace(perf_counter=lambda: count.calls * 5e-6 + next(looks) * 1e-5)
-        monkeypatch.setattr(module, "time", clock)
+    clock = SimpleNamespace(perf_counter=lambda: count.calls * 5e-6 + next(looks) * 1e-5)
+    monkeypatch.setattr(reading, "time", clock)
     dp = seeded(lambda: add(IterableWrapper(range(2 * FAR)).map(count)))
     given: set[int] = set()
     iterator = iter(dp)

@@ -23,11 +23,10 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRobinDemultiplexer, UnZipper
-from penstock.registry import Pace, seed_graph, walk
+from penstock.registry import Throttle, seed_graph, walk
 from penstock.state import replay as reading
-from penstock.state.replay import capture
-from penstock.state.run import Link, give
 from penstock.state.seeds import FIRST_PASS
+from penstock.state.sources import Upstream, capture
 from penstock.testing import check_operator
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
@@ -651,7 +650,7 @@ def test_snapshots_do_not_pile_up_while_a_branch_gets_nothing(monkeypatch: pytes
     iterator = iter(first)
     for _ in range(2000):
         next(iterator)
-    (trail,) = second.source._pass._trails.values()
+    trail = second.source._pass._sources[0].log
     assert len(trail._snapshots) <= 20
 
 
@@ -1066,7 +1065,7 @@ def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
         made: list[Any] = getattr(IterableWrapper(range(24)), split)(3, -1)
         return made
 
-    with mock.patch.object(Pace, "step", due):
+    with mock.patch.object(Throttle, "step", due):
         expected = [list(branch) for branch in branches()]
         told: list[tuple[int, Any]] = [(0, None)] * 3
         for turns in [*rounds, []]:
@@ -1079,7 +1078,7 @@ def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
                     del iterators[place]
                 if place not in iterators:
                     given_by_now[place], node = told[place]
-                    give(branch, Link(0, FIRST_PASS, 0, 0), node)
+                    Upstream(branch, FIRST_PASS).begin_at(node)
                     iterators[place] = iter(branch)
                     generations.append(branch.generation)
                 seen = [*islice(iterators[place], items)]
@@ -1123,7 +1122,7 @@ AGAIN: dict[str, Callable[[], Any]] = {
 def test_a_chain_resumes_once_more_after_it_was_resumed(
     make: Callable[[], Any], due: int, into: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "step", due)
+    monkeypatch.setattr(Throttle, "step", due)
 
     def loaded(dp: Any) -> Any:
         saved = passed_on(dp)

@@ -19,7 +19,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Collator, Filter, FlatMapper, IterableWrapper, Mapper
-from penstock.registry import DataChunk, Pace
+from penstock.registry import DataChunk, Throttle
 from resuming import ALWAYS, assert_resumes_everywhere
 
 Point = namedtuple("Point", ["x", "y"])
@@ -400,7 +400,7 @@ def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> N
 
 
 def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     called = []
 
     def outputs(n: int) -> list[int]:

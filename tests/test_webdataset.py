@@ -13,7 +13,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper, WebDataset
-from penstock.registry import Pace
+from penstock.registry import Throttle
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 FILES = [
@@ -64,7 +64,7 @@ def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:
 
 
 def test_streams_that_are_read_past_on_resuming_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", NEVER)
+    monkeypatch.setattr(Throttle, "step", NEVER)
     streams = [io.BytesIO(b"") for _ in range(3)]
     dp = IterableWrapper(list(zip(["1.txt", "2.txt", "3.txt"], streams, strict=True)), deepcopy=False).webdataset()
     iterator = iter(dp)
@@ -106,7 +106,7 @@ def test_resumes_after_every_sample(make: Callable[[], ps.IterDataPipe[Any]]) ->
 
 
 def test_resumes_from_the_first_file_of_the_next_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS)
+    monkeypatch.setattr(Throttle, "step", ALWAYS)
     pulled: list[Any] = []
 
     def make() -> ps.IterDataPipe[Any]:
@@ -168,7 +168,7 @@ def test_files_that_cannot_be_put_in_their_sample_can_be_left_out() -> None:
 def test_the_count_of_files_that_were_left_out_goes_on_where_it_stood(
     due: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pace, "step", ALWAYS if due else NEVER)
+    monkeypatch.setattr(Throttle, "step", ALWAYS if due else NEVER)
     dp = IterableWrapper(BAD_FILES).webdataset(on_error="skip")
     iterator = iter(dp)
     for taken in (1, 2):

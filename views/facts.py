@@ -54,7 +54,7 @@ def facts_of(pipe: Any) -> Facts:
     in_bytes = [int(held * IN_BYTES[name]) for name, held in buffers.items() if held and name in IN_BYTES]
     return Facts(
         does=frozenset(getattr(kind, "does", ())),
-        is_random=isinstance(pipe, Seeded) and getattr(pipe, "_enabled", True),
+        is_random=isinstance(pipe, Seeded) and pipe.is_random,
         is_ordered=getattr(pipe, "ordered", True) is not False and not getattr(pipe, "non_deterministic", False),
         is_sharding_point=hasattr(kind, "apply_sharding"),
         dispatches=getattr(kind, "dispatches", False),

@@ -28,11 +28,9 @@ class Drawer(Seeded, IterDataPipe[T]):
 class Shuffling(Drawer[T]):
     """Yield in a random order, unless switched off: a base class."""
 
-    _enabled = True
-
     def set_shuffle(self, shuffle: bool = True) -> Self:
         """Switch shuffling on or off from the next pass on."""
-        self._enabled = shuffle
+        self.is_random = shuffle
         return self
 
 

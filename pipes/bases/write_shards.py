@@ -131,7 +131,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 "write to another folder"
             )
 
-    def _iterator_made(self) -> None:
+    def _pass_opened(self) -> None:
         if self._unread is not None:  # a pass that resumes at its end does not call `__iter__`
             self._unread.read()
 
@@ -140,7 +140,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         settled, self.settled = self.settled, None  # of this pass alone
         if self.first is None:
             assert self._pass is not None
-            self.first = self.settle(again=self._pass.goes_on) if settled is None else settled
+            self.first = self.settle(again=self._pass.resumed) if settled is None else settled
         with closing(self._shards()) as shards, self._bar():
             for content in shards:
                 url = self._files.url(self.first + part + parts * len(self.written))

@@ -89,7 +89,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         sort = None if self.sort_key is None else self.guard.wrap(partial(_sorted, self.sort_key))
 
         def batches_of(pool: list[T]) -> list[DataChunk[T]]:
-            if self._enabled and self.use_in_batch_shuffle:
+            if self.is_random and self.use_in_batch_shuffle:
                 pool = in_random_order(pool, draws)
             if sort is not None:
                 buckets: list[Any] = [sort(pool[at : at + bucket_size]) for at in range(0, len(pool), bucket_size)]
@@ -97,7 +97,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
             batches = [DataChunk(pool[at : at + size]) for at in range(0, len(pool), size)]
             if self.drop_last and len(pool) % size:
                 del batches[-1]
-            return in_random_order(batches, draws) if self._enabled and sort is not None and several else batches
+            return in_random_order(batches, draws) if self.is_random and sort is not None and several else batches
 
         pool_size = bucket_size * self.bucket_num if self.use_in_batch_shuffle else bucket_size
         return self.outputs_of_each(batches_of, in_runs(self.source, pool_size))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...errors.checks import expect_number
 from ...registry import IterDataPipe, functional_datapipe
-from ...state.replay import Node, Trail
+from ...state.replay import Node
 from ...state.seeds import seeds_of
 from ..bases.sizes import size_of
 
@@ -79,16 +79,17 @@ class InMemoryCacheHolder(IterDataPipe[T]):
                 kept.append(item)
                 yield item
         else:
+            assert self._pass is not None
             room = self.size * 2**20
-            trail = Trail(self.source, None, 0)
-            trail.needed = lambda: len(kept)
-            for item in trail.items():
+            log = self._pass.log_of(self.source)
+            log.needed = lambda: len(kept)
+            for item in log.items():
                 if not self._filled:
                     room -= size_of(item)
                     if room >= 0:
                         kept.append(item)
                     else:
-                        node, [at, oldest, _] = trail.way_back()
+                        node, [at, oldest, _] = log.restart()
                         self._rest = node, oldest - at
                         self._filled = True
                         warnings.warn(

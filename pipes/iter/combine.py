@@ -183,5 +183,5 @@ class Concater(IterDataPipe[T]):
         while self.number < len(self.sources):
             source = self.sources[self.number]
             yield source
-            self._is_done_with(source)
+            self._source_ended(source)
             self.number += 1

@@ -235,7 +235,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
                 made[path] = None
         finally:
             close(results)
-            self._is_done_with(self.source)
+            self._source_ended(self.source)
             cache._fed = None
         expected = {*paths}
         others = [path for path in made if path not in expected]

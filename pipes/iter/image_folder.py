@@ -124,7 +124,7 @@ class ImageFolderShuffler(Shuffling[Any], ImageFolderLister):
 
     def __iter__(self) -> Iterator[Any]:
         files = [*super().__iter__()]
-        yield from in_random_order(files, self._draws()) if self._enabled else files
+        yield from in_random_order(files, self._draws()) if self.is_random else files
 
 
 def _numbered(classes: Iterable[str]) -> dict[str, int]:

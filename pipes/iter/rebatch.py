@@ -211,7 +211,7 @@ class RowShuffler(Shuffling[Any]):
         self.buffer_size = buffer_size
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._enabled:
+        if not self.is_random:
             yield from self.source
             return
         items = self.read(self.source)

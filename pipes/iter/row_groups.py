@@ -114,4 +114,4 @@ class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
 
     def __iter__(self) -> Iterator[RowGroup]:
         row_groups = [*super().__iter__()]
-        yield from in_random_order(row_groups, self._draws()) if self._enabled else row_groups
+        yield from in_random_order(row_groups, self._draws()) if self.is_random else row_groups

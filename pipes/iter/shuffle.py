@@ -40,7 +40,7 @@ class Shuffler(Shuffling[T]):
         self.buffer_size = buffer_size
 
     def __iter__(self) -> Iterator[T]:
-        if not self._enabled:
+        if not self.is_random:
             yield from self.source
             return
         size, draws, held = self.buffer_size, self._draws(), self.held
@@ -88,7 +88,7 @@ class InBatchShuffler(Shuffling[DataChunk[T]]):
         for item in self.source:
             if not hasattr(item, "__len__") or not hasattr(item, "__getitem__"):
                 raise TypeError(f"in_batch_shuffle reads batches, such as lists, and this is a {type(item).__name__}")
-            yield DataChunk(in_random_order(item, draws)) if self._enabled else item
+            yield DataChunk(in_random_order(item, draws)) if self.is_random else item
 
     def __len__(self) -> int:
         return len(self.source)

@@ -7,9 +7,22 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
+import torch
 from torch.utils.data import default_collate
 
-from ...registry import Guard, IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    Seeded,
+    Tally,
+    derive_seed,
+    functional_datapipe,
+    own,
+    provenance_of,
+)
+from ...state.seeds import seed_chain_of_item
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
 from ..bases.one_to_one import OneToOne
@@ -146,12 +159,13 @@ class Collator(OneToOne[Any]):
 
 
 @functional_datapipe("flatmap")
-class FlatMapper(IterDataPipe[R]):
+class FlatMapper(Seeded, IterDataPipe[R]):
     """Yield all outputs of `fn(item)` for each item; without `fn`, the elements of each item.
 
     Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
     an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-    arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+    arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
+    for which `fn` raises; outputs already yielded stay.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
     >>> dp.count()
@@ -159,6 +173,10 @@ class FlatMapper(IterDataPipe[R]):
     >>> list(IterableWrapper([[1, 2], [], [3]]).flatmap())
     [1, 2, 3]
     """
+
+    is_random = False
+    number: Tally = own(Tally)
+    """The number of items read from the source, by which chains are seeded."""
 
     @overload
     def __init__(
@@ -202,8 +220,20 @@ class FlatMapper(IterDataPipe[R]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[R]:
-        outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
-        return self.outputs_of_each(outputs_of, self.source)
+        function = taking_columns(self.fn or as_it_is, self.input_col)
+        outputs_of = self.guard.outputs(lambda item: self._seeded(function(item)))
+        return self.outputs_of_each(outputs_of, self.number.follow(self.source))
+
+    def _seeded(self, outputs: Iterable[R]) -> Iterable[R]:
+        if isinstance(outputs, IterDataPipe):
+            seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.number.items))
+        return outputs
+
+    def _base_seed(self) -> int:
+        if self._seed is not None:
+            return self._seed
+        with torch.random.fork_rng(devices=[]):  # few functions return chains: the program's generator stays as it is
+            return super()._base_seed()
 
     def provenance(self) -> Provenance | None:
         found = provenance_of(self.source)

@@ -39,15 +39,15 @@ class Shuffler(Seeded, MapToIterConverter[T]):
 
     def __init__(self, source: MapDataPipe[T], *, indices: Iterable[Any] | None = None) -> None:
         super().__init__(source, indices)
-        self._enabled = True
+        self.is_random = True
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
         """Switch shuffling on or off from the next pass on."""
-        self._enabled = shuffle
+        self.is_random = shuffle
         return self
 
     def _order(self, start: int, step: int) -> Iterable[Any]:
-        if not self._enabled:
+        if not self.is_random:
             return super()._order(start, step)
         if self.indices is None:
             return self._places(len(self.source), start, step)

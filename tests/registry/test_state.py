@@ -14,11 +14,11 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.registry import Pace, Seeded, Tally, seed_graph, walk
+from penstock.registry import Seeded, Tally, Throttle, seed_graph, walk
 from penstock.state import replay as reading
 from penstock.state import save as state
 from penstock.state.order_check import check_value
-from penstock.state.replay import Trail
+from penstock.state.replay import ReplayLog
 from penstock.state.save import flatten, node_in
 
 
@@ -200,7 +200,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
     dp = Source().map(str).filter(len)
     _iterator = begin(dp, 2)
     assert dp.state_dict() == {
-        "version": 4,
+        "version": 5,
         "chain": ["Filter", "Mapper", "Source"],
         "arguments": [{"on_error": "raise"}, {"on_error": "raise"}, {"n": 10}],
         "state": {
@@ -221,13 +221,13 @@ def test_a_state_of_another_chain_is_an_error_that_shows_the_difference() -> Non
     assert str(caught.value).splitlines()[1:] == ["- Mapper", "+ Filter", "  Source"]
 
 
-@pytest.mark.parametrize("version", [3, 99])
+@pytest.mark.parametrize("version", [4, 99])
 def test_a_state_of_another_version_is_an_error(version: int) -> None:
-    with pytest.raises(ValueError, match=f"the state has version {version}, and this penstock reads version 4"):
+    with pytest.raises(ValueError, match=f"the state has version {version}, and this penstock reads version 5"):
         Source().load_state_dict({**Source().state_dict(), "version": version})
 
 
-@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 4, "chain": []}])
+@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 5, "chain": []}])
 def test_what_is_no_state_is_an_error(nonsense: Any) -> None:
     with pytest.raises(ValueError, match="not a state of a chain: .* give what state_dict"):
         Source().load_state_dict(nonsense)
@@ -362,14 +362,14 @@ class Clock:
 
     def snapshots(self, items: int, seconds_per_item: float, seconds_per_snapshot: float) -> list[int]:
         """The numbers of the items after which a snapshot was taken."""
-        pace = Pace()
+        pace = Throttle()
         taken = []
         for number in range(1, items + 1):
             self.now += seconds_per_item
             if pace.due():
                 started = self.now
                 self.now += seconds_per_snapshot
-                pace.taken(started)
+                pace.record(started)
                 taken.append(number)
         return taken
 
@@ -390,7 +390,7 @@ def test_snapshots_cost_about_their_share_of_the_time(monkeypatch: pytest.Monkey
 
 
 def test_items_that_become_slow_are_soon_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, pace, quick = Clock(monkeypatch), Pace(), 1
+    clock, pace, quick = Clock(monkeypatch), Throttle(), 1
     for _ in range(quick):  # some of the 0.5 ms that there are to be before the first snapshot
         clock.now += 1e-5
         assert not pace.due()
@@ -407,22 +407,22 @@ def test_items_that_become_slow_are_soon_noticed(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("behind", range(4))
 def test_a_trail_leads_back_to_the_oldest_item_that_is_needed(pulled: int, behind: int) -> None:
     oldest = max(pulled - behind, 0)
-    trail = Trail(Source(), None, 0)
+    trail = ReplayLog(Source(), None, 0)
     trail.needed = oldest
     items = list(islice(trail.items(), pulled))
     assert (items, trail.pulled) == (list(range(pulled)), pulled)
-    node, [at, first, next_] = trail.way_back()
+    node, [at, first, next_] = trail.restart()
     assert next_ == pulled
     again = Source()
-    again._take_node(node)
+    again._resume_at(node)
     assert list(again)[first - at :] == list(range(oldest, 10))
 
 
 def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SNAPSHOT_SHARE", float("inf"))
-    monkeypatch.setattr(reading, "_SHARE_OF_LEAVING_OUT", float("inf"))
+    monkeypatch.setattr(reading, "_SHARE_OF_PRUNING", float("inf"))
     handed_out = 0
-    trail = Trail(Source(1000), None, 0)
+    trail = ReplayLog(Source(1000), None, 0)
     trail.needed = lambda: max(handed_out - 3, 0)
     for _ in trail.items():
         handed_out += 1

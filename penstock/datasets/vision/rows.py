@@ -54,7 +54,7 @@ class ShuffledRows(Shuffling[T]):
         self.source = source
 
     def __iter__(self) -> Iterator[T]:
-        return iter(in_random_order([*self.source], self._draws()) if self._enabled else self.source)
+        return iter(in_random_order([*self.source], self._draws()) if self.is_random else self.source)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -1,0 +1,80 @@
+"""The metaclasses of pipes: they wrap `__iter__` by passes, and `__getitem__` by error notes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any, TypeVar
+
+from ..state.error_context import add_error_context
+from ..state.fields import fields_of
+from ..state.foreign import TorchIterMeta, TorchMapMeta
+from ..state.lengths import iterative_len
+from ..state.run import begin_pass
+from ..state.stateful import PASS_ATTRIBUTES
+from .construction import Construction
+
+__all__ = ["IterPipeMeta", "MapPipeMeta", "cached_properties"]
+
+T = TypeVar("T")
+
+
+class IterPipeMeta(Construction, TorchIterMeta):
+    """Wraps the `__iter__` of a class, and hides it from torch's metaclass, which would add a hook per item."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        hidden = {method: namespace.pop(method) for method in ("__iter__", "__next__", "reset") if method in namespace}
+        if "__iter__" in hidden:
+            # The base class's `holds_items` may be wrong for the subclass's `__iter__`.
+            namespace.setdefault("holds_items", True)
+        cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
+        for method, function in hidden.items():
+            setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
+        if isinstance(length := vars(cls).get("__len__"), FunctionType):
+            cls.__len__ = iterative_len(length)
+        cls._state_fields = fields_of(cls)
+        cls._no_sources = {*cls._state_fields, *cls.payload, *cls.transient, *PASS_ATTRIBUTES}
+        return cls
+
+
+class MapPipeMeta(Construction, TorchMapMeta):
+    """Wraps the `__getitem__` of a class to add notes to errors, unless it does so itself: saves a call per item."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        getitem = namespace.get("__getitem__")
+        if isinstance(getitem, FunctionType) and add_error_context.__name__ not in getitem.__code__.co_names:
+            namespace["__getitem__"] = _noting(getitem)
+        return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def cached_properties(cls: type) -> frozenset[str]:
+    """Return the names of the cached properties of a class."""
+    return frozenset(
+        name
+        for base in cls.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, functools.cached_property)
+    )
+
+
+def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
+    @functools.wraps(iterate)
+    def __iter__(self: Any) -> Iterable[T]:  # noqa: N807
+        # A call by super().__iter__() is part of a pass that has begun.
+        return begin_pass(self, iterate) if type(self).__iter__ is __iter__ else iterate(self)
+
+    return __iter__
+
+
+def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
+    @functools.wraps(getitem)
+    def __getitem__(self: Any, index: Any) -> T:  # noqa: N807
+        try:
+            return getitem(self, index)
+        except Exception as error:
+            add_error_context(error, self, index)
+            raise
+
+    return __getitem__

@@ -1,0 +1,172 @@
+"""Sources as a pass reads them: pipes of ours, and those of other libraries.
+
+No other file knows how pipes of other libraries are begun, seeded and saved. Map-style pipes are read by index, and
+need no state.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import Any
+
+from .foreign import Resumable, TorchMapDataPipe, declares
+from .graph import DataPipe, walk
+from .replay import Node, ReplayLog, collect
+from .seeds import Path, seed_foreign
+
+__all__ = ["ForeignSource", "Upstream", "can_capture", "capture", "source_of"]
+
+
+class Upstream:
+    """A source as one pass reads it: the passes over the source are parts of that pass."""
+
+    __slots__ = (
+        "_source",
+        "begun",
+        "can_save",
+        "depth",
+        "is_foreign",
+        "log",
+        "logged_pass",
+        "node",
+        "outer",
+        "path",
+        "replay",
+        "resumed",
+    )
+
+    def __init__(self, pipe: Any, path: Path, depth: int = 0, begun: int = 0, resumed: bool = False) -> None:
+        source = source_of(pipe)
+        self.is_foreign = source is not pipe
+        # A pipe of ours refers to this record, which must not keep it alive.
+        self._source = weakref.ref(source) if isinstance(source, Resumable) else partial(_same, source)
+        self.can_save = source._can_save_node
+        """Whether a pass over the source can be resumed; else it is read again from the start."""
+        self.path = path
+        """The path of the reading pass."""
+        self.depth = depth
+        """The number of steps from the reader to the end of the chain."""
+        self.begun = begun
+        """The number of passes over the source that have begun."""
+        self.resumed = resumed
+        """Whether the next pass over the source is part of a resumed pass."""
+        self.node: Node | None = None
+        """The node from which the next pass over the source resumes."""
+        self.replay: tuple[Node | None, list[int]] | None = None
+        """The node and the numbers from which a resumed pass reads the source with numbers."""
+        self.log: ReplayLog | None = None
+        """The snapshots of the source, if it is read with numbers."""
+        self.logged_pass = 0
+        """The number of passes over the source up to the one in the log."""
+        self.outer: Upstream | None = None
+        """The record of another reader of the source, whose pass outlasts the pass of this reader."""
+
+    @property
+    def source(self) -> Any:
+        """The source: a pipe of ours, or the adapter to another; its reader keeps it alive."""
+        return self._source()
+
+    def next_path(self) -> Path:
+        """Return the path of the next pass over the source."""
+        return self.path.next(self.depth, self.begun) if self.begun else self.path
+
+    def begin_at(self, node: Node | None) -> None:
+        """Let the next pass over the source begin from a node, or afresh."""
+        self.source._attach_reader(self, node)
+
+    def close(self) -> None:
+        """Close the iterator that is read with numbers, and release the source to other readers."""
+        if self.log is not None and (iterator := self.log.iterator()) is not None:
+            with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
+                iterator.close()
+        if (source := self.source) is not None:
+            source._detach_reader(self)
+
+
+class ForeignSource:
+    """A pipe of another library, or a map-style one, as a pass reads it.
+
+    Pipes of ours behind it are read as parts of the same pass.
+    """
+
+    def __init__(self, pipe: Any) -> None:
+        self.pipe = pipe
+        self._inner: list[tuple[Resumable, Upstream]] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.pipe)
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        return [*walk(self.pipe, stop=lambda part: isinstance(part, Resumable))]
+
+    @cached_property
+    def _is_map_style(self) -> bool:
+        return isinstance(self.pipe, TorchMapDataPipe)
+
+    @property
+    def _can_save_node(self) -> bool:
+        """Whether a pass over it can be resumed; torch's own iterable pipes are read again from the start."""
+        return self._is_map_style or declares(self.pipe, "state_dict")
+
+    def _attach_reader(self, upstream: Upstream, node: Node | None) -> None:
+        """Let the next pass begin from a node, or afresh."""
+        self._detach_reader(upstream)
+        if not self._is_map_style:
+            seeds = iter((node or {}).get("seeds", ()))
+            for part in self._parts:
+                if isinstance(part, Resumable):
+                    inner = Upstream(part, upstream.path, upstream.depth, upstream.begun, upstream.resumed)
+                    self._inner.append((part, inner))
+                    part._attach_reader(inner, None)
+                elif declares(part, "set_seed"):
+                    seed_foreign(part, upstream.next_path(), next(seeds, None))
+            if node and "state" in node:
+                self.pipe.load_state_dict(node["state"])
+        for part in self._parts:
+            if declares(part, "_pass_begins"):
+                part._pass_begins()  # after all seeds are set
+
+    def _detach_reader(self, upstream: Upstream) -> None:
+        """Release the pipes of ours behind it."""
+        for part, inner in self._inner:
+            part._detach_reader(inner)
+        self._inner.clear()
+
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
+        """Return its node; a generator as for pipes of ours."""
+        return {"state": self.pipe.state_dict()} if not self._is_map_style and self._can_save_node else None
+        yield
+
+    def _foreign_seeds(self) -> Node | None:
+        """Return a node with the seeds of the present pass, or None."""
+        if self._is_map_style:
+            return None
+        seeds = [
+            vars(part).get("_seed")
+            for part in self._parts
+            if not isinstance(part, Resumable) and declares(part, "set_seed")
+        ]
+        return {"seeds": seeds} if seeds else None
+
+
+def _same(source: ForeignSource) -> ForeignSource:
+    return source
+
+
+def source_of(pipe: DataPipe) -> Resumable | ForeignSource:
+    """Return a source as passes read it: itself, or an adapter to what is not ours."""
+    return pipe if isinstance(pipe, Resumable) else ForeignSource(pipe)
+
+
+def capture(pipe: DataPipe) -> Node | None:
+    """Return where a pipe is now."""
+    return collect(source_of(pipe)._save_node())
+
+
+def can_capture(pipe: DataPipe) -> bool:
+    """Say whether a pass over a pipe can be resumed; torch's own iterable pipes are read again from the start."""
+    return source_of(pipe)._can_save_node

@@ -1,0 +1,187 @@
+"""The part of an iterable pipe that runs its passes, and saves and resumes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, ClassVar, TypeVar
+
+from .error_context import NO_ITEM, add_error_context
+from .fields import StateField, Tally
+from .foreign import Resumable
+from .order_check import expect_same_order
+from .replay import Node, Reading
+from .run import ENDED_BY_STOP_ITERATION, Pass
+from .save import load_state, state_of
+from .sources import Upstream
+from .step_text import step
+
+__all__ = ["PASS_ATTRIBUTES", "Stateful"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PASS_ATTRIBUTES = ("_pass", "_resume_node", "_upstream")
+"""Attributes of the base that belong to a pass."""
+
+
+class Stateful(Resumable):
+    """The state of an iterable pipe: its passes, and the node from which the next one begins."""
+
+    _state_fields: ClassVar[Mapping[str, StateField]] = {}
+    _no_sources: ClassVar[Collection[str]] = ()
+    """The names of attributes that are not searched for sources."""
+    _is_asked_after_its_end: ClassVar[bool] = False
+    """Whether states still need source items after the pass over the operator has ended."""
+    _pass: Pass | None = None
+    _resume_node: Node | None = None
+    """The node from which the next pass resumes, at the end of a chain."""
+    _epoch: int = 0
+    """The number of the next pass, unless another pipe reads this one."""
+
+    def read(self, source: Any, drop: Callable[[Any], object] | None = None) -> Reading[Any]:
+        """Return the items of a source with their numbers; declare those still needed with `keep_from`.
+
+        `drop` is called with each item skipped on resuming, for example to close it.
+        """
+        assert self._pass is not None, "a source is read in a pass, that is in __iter__"
+        return self._pass.read(source, drop)
+
+    def _expect_last(self, item: Any) -> None:
+        """Raise RuntimeError if a resumed pass begins after another item: the source has another order now."""
+        if self._pass is not None:
+            expect_same_order(item, self._pass.last_before)
+
+    def _source_ended(self, source: Any) -> None:
+        """Record that a source has ended: reading it again begins a new pass."""
+        if self._pass is not None:
+            self._pass.source_ended(source)
+
+    def outputs_of_each(self: Any, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
+        """Return all outputs of a function of each item, chained in C.
+
+        Between items, the places of the sources are recorded when cheap; a resumed pass goes on from there.
+        """
+        items = iter(items)
+        try:
+            yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))
+        except Exception as error:
+            add_error_context(error, self)  # while the source is open and its last item known
+            raise
+        finally:
+            del items  # a traceback may keep this frame, which must not keep the source open
+
+    def _outputs_in_runs(
+        self, function: Callable[[T], Iterable[R]], items: Iterator[T]
+    ) -> Iterator[Iterator[Iterable[R]]]:
+        try:
+            for first in items:
+                length = self._pass.items_to_checkpoint if self._pass is not None else 1
+                read, done = Tally(), Tally()
+                yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
+                if done.items < read.items:
+                    raise RuntimeError(ENDED_BY_STOP_ITERATION)
+                if self._pass is not None:
+                    self._pass.checkpoint(self, length)
+        finally:
+            del items  # since Python 3.12, the frame of the failed source keeps this one
+
+    def state_dict(self: Any) -> dict[str, Any]:
+        """Return, as plain data, where the chain stands: just after the last item emitted.
+
+        Raises RuntimeError if the pass ended in an error, or while an item is being made.
+
+        >>> import penstock as ps
+        >>> def chain():
+        ...     return ps.iter.IterableWrapper(range(6)).map(str)
+        >>> dp = chain()
+        >>> iterator = iter(dp)
+        >>> next(iterator), next(iterator)
+        ('0', '1')
+        >>> resumed = chain()
+        >>> resumed.load_state_dict(dp.state_dict())
+        >>> list(resumed)
+        ['2', '3', '4', '5']
+        """
+        return state_of(self)
+
+    def load_state_dict(self: Any, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Let the next pass resume from a state of an equal chain.
+
+        Raises ValueError, with the difference, if the state has another chain, version or arguments. The next pass
+        raises RuntimeError if a source gives its items in another order, where that can be noticed. `strict=False`
+        accepts other arguments, such as another batch size, and other orders.
+        """
+        load_state(self, state_dict, strict)
+
+    # The protocol of passes
+
+    def _attach_reader(self, upstream: Upstream, node: Node | None) -> None:
+        """Record how a reader reads this pipe, and the node from which the next pass begins."""
+        held = self.__dict__
+        if held.get("_resume_node") is not None:
+            self._expect_no_state("what reads it begins afresh")
+        outer: Upstream | None = held.get("_upstream")
+        if outer is not upstream:
+            held["_upstream"], upstream.outer = upstream, outer
+        upstream.node = node
+
+    def _detach_reader(self, upstream: Upstream) -> None:
+        """Release this pipe from a reader whose pass has ended, so that others can read it."""
+        held = self.__dict__
+        if self._pass is not None:
+            self._pass.last_item = NO_ITEM
+        found, inner = held.get("_upstream"), None
+        while found is not None and found is not upstream:
+            found, inner = found.outer, found
+        if found is None:
+            return
+        if inner is not None:
+            inner.outer = found.outer
+        elif found.outer is not None:
+            held["_upstream"] = found.outer
+        else:
+            del held["_upstream"]
+
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
+        """Return where the pipe is, as a generator that yields sources and gets their nodes."""
+        if self._pass is not None and self._pass.begun:
+            return (yield from self._pass.save(self))
+        return self._resume_node
+
+    def _take_node(self) -> Node:
+        """Return the node from which a pass begins, which no later pass uses."""
+        upstream: Upstream | None = self.__dict__.get("_upstream")
+        if upstream is not None:
+            node, upstream.node = upstream.node, None
+        else:
+            node, self._resume_node = self._resume_node, None
+        return node or {}
+
+    def _resume_at(self, node: Node | None) -> None:
+        """Let the next pass begin from a node, or afresh."""
+        self._resume_node = node
+
+    def _expect_no_state(self: Any, otherwise: str) -> None:
+        """Raise RuntimeError if a loaded state would be lost."""
+        if vars(self).get("_resume_node") is not None:
+            raise RuntimeError(
+                f"a state was loaded into {step(self)}, from which nothing was read yet, and {otherwise}: load it "
+                "into the whole chain, the loader or the copy that is read"
+            )
+
+    def _epoch_of_state(self) -> int:
+        """Return the epoch of the pipe, as the end of a chain."""
+        current = self._pass
+        return current.path.epoch if current is not None and current.begun else self._epoch
+
+    def _reset_passes(self) -> None:
+        """Called before a state of the chain is loaded, to end all passes."""
+        self._pass = self._resume_node = None
+        self.__dict__.pop("_upstream", None)
+
+    def _pass_opened(self) -> None:
+        """Called when a new iterator is made; the pass begins with its first item."""
+
+    def _pass_unread(self) -> None:
+        """Called when an iterator was closed before its first item was requested."""
