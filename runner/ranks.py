@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from ..registry import IterDataPipe, expect_whole
 from ..registry.arguments import expect_seconds, takes_only
-from ..views.how_read import HowRead
+from ..views.chain_info import ReadPlan as HowRead
 from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
 from .rank_sync import Ends, Others, Part, Together
 from .seeds import SeedGenerator

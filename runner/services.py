@@ -21,7 +21,7 @@ from ..registry import (
     walk,
 )
 from ..registry.arguments import expect_seconds, takes_only
-from ..views.how_read import HowRead
+from ..views.chain_info import ReadPlan as HowRead
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server
 from ..workers.ranks import several_ranks

@@ -11,8 +11,8 @@ from ..registry.arguments import expect_whole
 from ..registry.copying import copy_to_look_at
 from ..registry.graph import DataPipe
 from ..registry.seeds import generators_kept
+from .chain_info import never_ends
 from .explanation import Explanation, explained
-from .known import never_ends
 from .picture import Picture
 from .profile import Profile
 from .shown import show_items

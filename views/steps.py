@@ -11,7 +11,7 @@ from ..registry.display import arguments_of, is_data_set, show_chain
 from ..registry.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
 from ..registry.sharding import sharding_points
 from ..registry.torch_pipes import TorchMapDataPipe
-from .facts import Facts, facts_of
+from .chain_info import StepInfo
 from .items import item_of, type_in_words
 
 __all__ = ["DIVIDES", "Share", "Step", "steps_of"]
@@ -96,15 +96,15 @@ class _Steps:
 
     def _know(self, pipe: DataPipe) -> None:
         """Find out what follows from the sources of a pipe."""
-        facts, sources = facts_of(pipe), self.sources[id(pipe)]
+        info, sources = StepInfo(pipe), self.sources[id(pipe)]
         try:
             self.items[id(pipe)] = item_of(pipe, [self.items[id(source)] for source in sources])
         except Exception:  # annotations may be anything, and a picture does not depend on them
             self.items[id(pipe)] = Any
-        divides = bool(sharding_points(pipe)) if is_data_set(pipe) else facts.is_sharding_point
+        divides = bool(sharding_points(pipe)) if is_data_set(pipe) else info.is_sharding_point
         if divides or any(id(source) in self.divided for source in sources):
             self.divided.add(id(pipe))
-        if facts.in_main_process or any(id(source) in self.in_main_process for source in sources):
+        if info.in_main_process or any(id(source) in self.in_main_process for source in sources):
             self.in_main_process.add(id(pipe))
 
     def _add_pipe(self, pipe: DataPipe) -> None:
@@ -174,7 +174,7 @@ def _step(pipe: DataPipe, reads: bool, seen: dict[str, Any]) -> Step:
         marks = [DIVIDES] if sharding_points(pipe) else []
         return Step(kind, name, rest.removesuffix(")"), rest.removesuffix(")"), marks=marks)
     short, full = ", ".join(arguments_of(pipe, seen=seen)), ", ".join(arguments_of(pipe, in_full=True))
-    return Step(kind, _name(pipe, reads), short, full, marks=_marks(facts_of(pipe), short))
+    return Step(kind, _name(pipe, reads), short, full, marks=_marks(StepInfo(pipe), short))
 
 
 def _name(pipe: DataPipe, reads: bool) -> str:
@@ -182,15 +182,15 @@ def _name(pipe: DataPipe, reads: bool) -> str:
     return f".{method}" if method and reads else type(pipe).__name__
 
 
-def _marks(facts: Facts, arguments: str) -> list[str]:
+def _marks(info: StepInfo, arguments: str) -> list[str]:
     marks = []
-    if facts.is_sharding_point:
+    if info.is_sharding_point:
         marks.append(DIVIDES)
-    if facts.is_random:
+    if info.is_random:
         marks.append("random")
-    if facts.works_in is not None:
-        marks.append(f"reads ahead in {facts.works_in}")
-    for name, most in facts.buffers.items():
+    if info.works_in is not None:
+        marks.append(f"reads ahead in {info.works_in}")
+    for name, most in info.buffers.items():
         if most is None or (isinstance(most, int) and most < 0):
             marks.append(f"no limit of {name}")
         elif isinstance(most, int) and f"{most}" not in arguments:  # a default, which the arguments do not show
