@@ -28,11 +28,11 @@ class ReadPlan:
     shards: int = 1
     """The number of shards over all ranks."""
     ahead_in_each_worker: int = 0
-    """How many items each worker reads ahead."""
+    """The number of items that each worker reads ahead."""
     ahead_in_main: int = 0
-    """How many items the main process reads ahead."""
+    """The number of items that the main process reads ahead."""
     ranks: int = 1
-    """How many ranks share the chain."""
+    """The number of ranks that share the chain."""
     may_repeat: bool = False
     """Each shard may read the whole of a chain that is not divided."""
     worker: str = "process"

@@ -13,9 +13,9 @@ from ..registry.graph import DataPipe
 from ..registry.seeds import generators_kept
 from .chain_info import never_ends
 from .explanation import Explanation, explained
+from .html import show_items
 from .picture import Picture
 from .profile import Profile
-from .shown import show_items
 from .times import Consumer, measure, measured_steps, times_of_steps
 
 __all__ = ["explain", "mimebundle", "profile", "show", "visualize"]

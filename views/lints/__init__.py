@@ -34,7 +34,7 @@ class Mistake:
 
 
 Lint = Callable[[ChainInfo], Iterable[Mistake]]
-"""Finds one kind of mistake. Its name is that of the mistake. It is silent where it is not sure."""
+"""Finds one kind of mistake. Its name is that of the mistake. It yields nothing where it is not sure."""
 
 
 def lint(lints: list[Lint], *traits: Trait) -> Callable[[Callable[[StepInfo], Iterable[Mistake]]], Lint]:

@@ -15,7 +15,7 @@ __all__ = ["MEMORY"]
 MEMORY: list[Lint] = []
 
 _RANDOM_TRANSFORMS = ("Random", "ColorJitter", "AutoAugment", "TrivialAugment", "AugMix", "RandAugment")
-"""How the names of torchvision's random transforms begin."""
+"""The beginnings of the names of torchvision's random transforms."""
 
 
 @lint(MEMORY, "caches")
