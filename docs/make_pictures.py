@@ -18,8 +18,8 @@ import torch
 from concept_pictures import concepts
 
 import penstock as ps
+from penstock.views.html import Preview
 from penstock.views.picture import Picture
-from penstock.views.shown import Shown
 
 FOLDER = Path(__file__).with_name("pictures")
 
@@ -64,7 +64,7 @@ def items() -> str:
     batch = {"image": torch.stack([image, image.flip(1), image.flip(2)]), "label": torch.tensor([3, 1, 4])}
     shown = [(image, 3), (tone, 16_000, "a tone"), batch, torch.linspace(-1, 1, 4096).reshape(64, 64)]
     dp = ps.iter.IterableWrapper(shown)
-    html = Shown(dp.map(augment), shown, len(shown))._repr_mimebundle_()["text/html"]
+    html = Preview(dp.map(augment), shown, len(shown))._repr_mimebundle_()["text/html"]
     return f'<meta charset="utf-8"><body style="font-family:sans-serif;background:#fff">{html}'
 
 

@@ -40,10 +40,10 @@ from ..state.error_context import asked_by
 from ..state.fields import NotPlain
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..views.explanation import Explanation, explained
+from ..views.nodes import Share
 from ..views.picture import Picture
 from ..views.profile import Profile
 from ..views.run import run_loader
-from ..views.steps import Share
 from ..views.times import Consumer, measure, measured_steps
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around

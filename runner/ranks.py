@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from ..errors.checks import expect_seconds, takes_only
 from ..registry import IterDataPipe, expect_whole
-from ..views.how_read import HowRead
+from ..views.chain_info import ReadPlan
 from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
 from .rank_sync import Ends, Others, Part, Together
 from .seeds import SeedGenerator
@@ -99,10 +99,10 @@ class DistributedReadingService(InProcessReadingService):
                 raise ValueError(f"data_rank must be in 0 … {data_ranks - 1}, or None, and is {data_rank}")
             self._part = Part(data_rank, data_ranks, others == "broadcast")
 
-    def how_read(self) -> HowRead:
-        return self.over_ranks(HowRead(may_repeat=not self.require_sharding), self.shards_so_far())
+    def how_read(self) -> ReadPlan:
+        return self.over_ranks(ReadPlan(may_repeat=not self.require_sharding), self.shards_so_far())
 
-    def over_ranks(self, how: HowRead, num_shards: int | None) -> HowRead:
+    def over_ranks(self, how: ReadPlan, num_shards: int | None) -> ReadPlan:
         """Return how the chain is read on all ranks, if `how` is how one reads it."""
         ranks = self._part.ranks if self._part is not None else number_of_ranks()
         how = replace(how, ranks=ranks)
@@ -178,7 +178,7 @@ class SequentialReadingService(ReadingServiceInterface):
     def together(self) -> Together | None:
         return next((each.together for each in self._readers() if each.together is not None), None)
 
-    def how_read(self) -> HowRead | None:
+    def how_read(self) -> ReadPlan | None:
         how = next((found for each in self._readers() if (found := each.how_read()) is not None), None)
         ranks = self.reading_services[0] if self.reading_services else None
         if how is None or not isinstance(ranks, DistributedReadingService) or how.ranks > 1:

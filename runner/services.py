@@ -21,7 +21,7 @@ from ..registry import (
     sources_of,
     walk,
 )
-from ..views.how_read import HowRead
+from ..views.chain_info import ReadPlan
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server
 from ..workers.ranks import several_ranks
@@ -77,7 +77,7 @@ class ReadingServiceInterface(ABC):
         """How several ranks share the chain, if they do."""
         return None
 
-    def how_read(self) -> HowRead | None:
+    def how_read(self) -> ReadPlan | None:
         """Return how the chain is read, for `explain`; None if unknown. Nothing starts."""
         return None
 
@@ -117,10 +117,10 @@ class ShardingReadingService(ReadingServiceInterface):
     def together(self) -> Together | None:
         return self._together
 
-    def how_read(self) -> HowRead:
-        return self._how_read(HowRead())
+    def how_read(self) -> ReadPlan:
+        return self._how_read(ReadPlan())
 
-    def _how_read(self, how: HowRead) -> HowRead:
+    def _how_read(self, how: ReadPlan) -> ReadPlan:
         """Return how the chain is read, with the number of shards."""
         return replace(how, shards=self.shards_so_far() or how.readers, may_repeat=not self.require_sharding)
 
@@ -249,8 +249,8 @@ class InProcessReadingService(ShardingReadingService):
         self.reset_fn = reset_fn
         self.require_sharding = require_sharding
 
-    def how_read(self) -> HowRead:
-        return self._how_read(HowRead(ahead_in_main=self.prefetch_cnt))
+    def how_read(self) -> ReadPlan:
+        return self._how_read(ReadPlan(ahead_in_main=self.prefetch_cnt))
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt))
@@ -292,8 +292,8 @@ class _WorkersReadingService(ShardingReadingService):
         self.tuner: Tuner | None = None
         """Finds the number of workers, if it is to be found."""
 
-    def how_read(self) -> HowRead:
-        how = HowRead(
+    def how_read(self) -> ReadPlan:
+        how = ReadPlan(
             workers=self.num_workers,
             ahead_in_each_worker=max(self.worker_prefetch_cnt, 1) if self.num_workers else 0,
             ahead_in_main=self.main_prefetch_cnt if self.num_workers else 0,
@@ -457,7 +457,7 @@ class RayReadingService(_WorkersReadingService):
         self.resources_per_worker = resources_per_worker
         self.fleet = fleet
 
-    def how_read(self) -> HowRead:
+    def how_read(self) -> ReadPlan:
         return replace(super().how_read(), worker="actor")
 
     def start(self) -> Children:

@@ -33,8 +33,8 @@ def names_in(file: str) -> set[str]:
     return names(ast.parse((ROOT / file).read_text()).body)
 
 
-TWICE = {"functional_datapipe", "load", "main", "sentences", "two_passes_agree"}
-"""What stands in two modules on purpose: a name of torchdata, two of users, the commands, the views, a law."""
+TWICE = {"functional_datapipe", "load", "main", "two_passes_agree"}
+"""What stands in two modules on purpose: a name of torchdata, two of users, the commands, a law."""
 TWICE |= {"from_items", "from_torch", "read_images"}  # as Ray Data gives their rows, in penstock.compat.ray
 
 

@@ -1,1 +1,1 @@
-"""What a chain looks like and does, shown to people: pictures, words, times and progress."""
+"""Views of a chain for people: pictures, words, times and progress."""

@@ -1,4 +1,4 @@
-"""What a chain will do, in words, before anything is read."""
+"""The explanation of a chain in words, before anything is read."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..state.graph import DataPipe
-from . import memory, order, places, resuming, sharing
-from .how_read import HowRead
-from .known import Known
-from .mistakes import Mistake, found_by
-from .mistakes_of_loaders import LOADERS
-from .mistakes_of_memory import MEMORY
-from .mistakes_of_order import ORDER
-from .mistakes_of_shards import SHARDS
+from .chain_info import ChainInfo, ReadPlan
+from .lints import Mistake, mistakes_in
+from .lints.loaders import LOADERS
+from .lints.memory import MEMORY
+from .lints.order import ORDER
+from .lints.shards import SHARDS
+from .sentences import sentences
 from .text import escaped, sentence_in_page
 
 __all__ = ["Explanation", "explained"]
@@ -24,7 +23,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a chain will do; its text has a heading for each subject, and a notebook shows it as HTML.
+    """An explanation of a chain. Its text has a heading for each subject, and a notebook shows it as HTML.
 
     >>> print(Explanation({"Order": ["3 items."]}))
     Order
@@ -34,16 +33,16 @@ class Explanation:
     said: dict[str, list[str]]
     """Sentences, by their headings."""
     warnings: list[Mistake] = field(default_factory=list)
-    """Known mistakes, each with its mend."""
+    """Known mistakes, each with its fix."""
 
     def __str__(self) -> str:
         lines: list[str] = []
         said = {**self.said, "Watch out": [*map(str, self.warnings)]} if self.warnings else self.said
-        for heading, sentences in said.items():
+        for heading, texts in said.items():
             lines.append(heading)
-            for sentence in sentences:
+            for text in texts:
                 lines += textwrap.wrap(
-                    sentence,
+                    text,
                     _WIDTH,
                     initial_indent="  ",
                     subsequent_indent="    ",
@@ -71,14 +70,7 @@ def _section(heading: str, sentences: Iterable[str], style: str) -> str:
     )
 
 
-def explained(end: DataPipe, how: HowRead | None = None) -> Explanation:
-    """Return what a chain will do, read by a loader as `how` says, and the known mistakes in it."""
-    chain = Known(end, how)
-    said = {
-        "Order": order.sentences(chain),
-        "Shards": sharing.sentences(chain),
-        "Memory": memory.sentences(chain),
-        "Resume": resuming.sentences(chain),
-        "Runs where": places.sentences(chain),
-    }
-    return Explanation(said, [*found_by((*ORDER, *SHARDS, *MEMORY, *LOADERS), chain)])
+def explained(end: DataPipe, plan: ReadPlan | None = None) -> Explanation:
+    """Return the explanation of a chain, read by a loader as `plan` says, with the known mistakes in it."""
+    chain = ChainInfo(end, plan)
+    return Explanation(sentences(chain), [*mistakes_in(chain, (*ORDER, *SHARDS, *MEMORY, *LOADERS))])

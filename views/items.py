@@ -1,4 +1,4 @@
-"""What the items of a step are, as annotations declare it and data in memory shows it. Nothing is read or called."""
+"""Types of the items of a step, from annotations and from data in memory. Nothing is read or called."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ def _passes_on(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=1000)
 def _declared(kind: Any) -> Any:
-    """Return what a class of pipes gives to its base as the type of the items."""
+    """Return the type of the items, which a class of pipes passes to its base."""
     for base in getattr(kind, "__orig_bases__", kind.__bases__):
         origin: Any = get_origin(base) or base
         if not _is_pipe(origin):
             continue
-        given = get_args(base)
+        arguments = get_args(base)
         if origin in _PIPES:
-            return given[0] if given else Any
-        return _put_in(_declared(origin), dict(zip(getattr(origin, "__parameters__", ()), given, strict=False)))
+            return arguments[0] if arguments else Any
+        return _put_in(_declared(origin), dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False)))
     return Any
 
 
@@ -105,7 +105,7 @@ def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
         return Any
 
 
-def _bindings(hints: Mapping[str, Any], held: Mapping[str, Any], items: Sequence[Any]) -> dict[Any, Any] | None:
+def _bindings(hints: Mapping[str, Any], attributes: Mapping[str, Any], items: Sequence[Any]) -> dict[Any, Any] | None:
     """Return the types that the arguments give to the variables of annotations, or None if the arguments do not fit."""
     bound: dict[Any, Any] = {}
     sources = [hint for hint in hints.values() if _is_pipe(get_origin(hint))]
@@ -117,7 +117,7 @@ def _bindings(hints: Mapping[str, Any], held: Mapping[str, Any], items: Sequence
     elif len(sources) > 1:
         return None
     for name, hint in hints.items():
-        value = held.get(name, held.get(f"_{name}"))
+        value = attributes.get(name, attributes.get(f"_{name}"))
         if hint in (None, NoneType) and value is not None:
             return None
         if get_origin(hint) is Callable and len(get_args(hint)) == 2:
@@ -145,7 +145,7 @@ def _bind(hint: Any, actual: Any, bound: dict[Any, Any]) -> None:
 
 
 def _result_of(function: Any) -> Any:
-    """Return what a function says that it returns, or a class makes."""
+    """Return the type that a function declares to return, or that a class makes."""
     if isinstance(function, type):
         return function
     if inspect.iscoroutinefunction(function):
@@ -179,11 +179,11 @@ def _put_in(hint: Any, bound: Mapping[Any, Any], unknown: Any = None) -> Any:
     """Return a type with variables replaced; other variables are left, or replaced by `unknown`."""
     if isinstance(hint, TypeVar):
         return bound.get(hint, unknown or hint)
-    given = get_args(hint)
+    arguments = get_args(hint)
     origin = get_origin(hint)
-    if not given or origin is None:
+    if not arguments or origin is None:
         return hint
-    put = tuple(_put_in(part, bound, unknown) if not isinstance(part, list) else part for part in given)
+    put = tuple(_put_in(part, bound, unknown) if not isinstance(part, list) else part for part in arguments)
     try:
         return functools.reduce(operator.or_, put) if origin in (typing.Union, UnionType) else origin[put]
     except TypeError:  # a special form, such as Callable, which has its own rules

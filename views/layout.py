@@ -1,7 +1,7 @@
-"""Where the steps of a chain lie in its picture: rows from the sources down, side by side where the chain branches.
+"""The layout of a picture: rows of boxes from the sources down, side by side where the chain branches.
 
-Each step lies just above the first step that reads it. An edge that passes rows has a place in each of them, so it
-crosses no step. A high picture is cut into columns where one edge alone connects the parts.
+Each box lies just above the first box that reads it. An edge that passes rows has a place in each of them, so it
+crosses no box. A high picture is cut into columns where one edge alone connects the parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BETWEEN = 18.0
 _GUTTER = 34.0
 """The space between two columns, where the edge that connects them runs."""
 _BEND = 16.0
-"""What the space between two rows has more if an edge bends there."""
+"""The extra space between two rows if an edge bends there."""
 _HIGHEST, _COLUMN_HEIGHT, _MOST_COLUMNS = 1100.0, 850.0, 3
 """A picture may be as high as the first; a higher one gets columns of about the second."""
 _SWEEPS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from .steps import Step
+from .nodes import PictureNode
 from .text import cleaned, cut
 
 __all__ = ["mermaid_of"]
@@ -14,29 +14,29 @@ _SHAPES = {"map-style": ('[["', '"]]'), "branch": ('(["', '"])'), "unread": ('([
 _MARKUP = re.compile(r"""[\\`*_#\[\](){}|~^$%@&<>"']""")
 
 
-def mermaid_of(steps: Sequence[Step]) -> str:
-    """Return the Mermaid text of a chain's steps. A stream that is divided among shards has thick arrows."""
-    return "\n".join(["flowchart TD", *_lines(steps), ""])
+def mermaid_of(nodes: Sequence[PictureNode]) -> str:
+    """Return the Mermaid text of a chain's nodes. A stream that is divided among shards has thick arrows."""
+    return "\n".join(["flowchart TD", *_lines(nodes), ""])
 
 
-def _lines(steps: Sequence[Step]) -> Iterator[str]:
-    for place, step in enumerate(steps):
-        opening, closing = _SHAPES.get(step.kind, ('["', '"]'))
-        yield f"    s{place}{opening}{'<br/>'.join(map(_plain_text, _words_of(step)))}{closing}"
-    for place, step in enumerate(steps):
-        for source in step.sources:
-            arrow = "==>" if steps[source].is_divided else "-->"
-            label = "read twice" if source in step.reads_twice else _plain_text(steps[source].item)
+def _lines(nodes: Sequence[PictureNode]) -> Iterator[str]:
+    for place, node in enumerate(nodes):
+        opening, closing = _SHAPES.get(node.kind, ('["', '"]'))
+        yield f"    s{place}{opening}{'<br/>'.join(map(_plain_text, _words_of(node)))}{closing}"
+    for place, node in enumerate(nodes):
+        for source in node.sources:
+            arrow = "==>" if nodes[source].is_divided else "-->"
+            label = "read twice" if source in node.reads_twice else _plain_text(nodes[source].item)
             yield f"    s{source} {arrow}" + (f'|"{label}"| ' if label else " ") + f"s{place}"
-    if here := [f"s{place}" for place, step in enumerate(steps) if step.in_main_process]:
+    if here := [f"s{place}" for place, node in enumerate(nodes) if node.in_main_process]:
         yield '    subgraph main["in the main process"]'
         yield from (f"        {name}" for name in here)
         yield "    end"
 
 
-def _words_of(step: Step) -> list[str]:
-    share = [step.share[1]] if step.share is not None else []
-    return [step.name, *([cut(step.arguments, 60)] if step.arguments else []), *step.lines, *step.marks, *share]
+def _words_of(node: PictureNode) -> list[str]:
+    share = [node.share[1]] if node.share is not None else []
+    return [node.name, *([cut(node.arguments, 60)] if node.arguments else []), *node.lines, *node.marks, *share]
 
 
 def _plain_text(text: str) -> str:

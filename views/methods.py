@@ -11,11 +11,11 @@ from ..errors.checks import expect_whole
 from ..state.copying import copy_to_look_at
 from ..state.graph import DataPipe
 from ..state.seeds import generators_kept
+from .chain_info import never_ends
 from .explanation import Explanation, explained
-from .known import never_ends
+from .html import show_items
 from .picture import Picture
 from .profile import Profile
-from .shown import show_items
 from .times import Consumer, measure, measured_steps, times_of_steps
 
 __all__ = ["explain", "mimebundle", "profile", "show", "visualize"]

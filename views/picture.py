@@ -12,7 +12,7 @@ from ..errors.optional import require
 from ..state.graph import DataPipe
 from .display import show_tree
 from .mermaid import mermaid_of
-from .steps import Share, steps_of
+from .nodes import Share, nodes_of
 from .svg import svg_of
 
 __all__ = ["Picture"]
@@ -37,7 +37,7 @@ class Picture:
 
     def __init__(self, chain: DataPipe, shares: Mapping[int, Share] | None = None, workers: str | None = None) -> None:
         self._text = show_tree(chain)
-        self._steps = steps_of(chain, shares)
+        self._nodes = nodes_of(chain, shares)
         self._workers = workers
 
     def __repr__(self) -> str:
@@ -46,12 +46,12 @@ class Picture:
     @cached_property
     def svg(self) -> str:
         """The picture as SVG, with colours for light and for dark pages."""
-        return svg_of(self._steps, self._workers)
+        return svg_of(self._nodes, self._workers)
 
     @cached_property
     def mermaid(self) -> str:
         """The picture as the text of a Mermaid diagram."""
-        return mermaid_of(self._steps)
+        return mermaid_of(self._nodes)
 
     @property
     def png(self) -> bytes:

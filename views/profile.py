@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..state.seeds import generators_kept
 from .bottleneck import verdict
+from .nodes import Share
 from .picture import Picture
-from .steps import Share
 from .text import in_words, sentence_in_page
 from .times import StepTimes, Times
 

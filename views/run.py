@@ -8,7 +8,7 @@ from typing import Any
 
 from ..pipes.bases.write_shards import ShardWriter
 from ..registry import IterDataPipe, MapDataPipe, Tally
-from .known import never_ends
+from .chain_info import never_ends
 from .read_all import read_to_end
 
 __all__ = ["run", "run_loader"]

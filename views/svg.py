@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from .colours import paint, rules
 from .layout import Box, Edge, lay_out, set_rows
-from .steps import DIVIDES, Step
+from .nodes import DIVIDES, PictureNode
+from .palette import paint, rules
 from .text import cut, escaped, length
 
 __all__ = ["svg_of"]
@@ -26,37 +26,37 @@ _BETWEEN_MARKS = 4.0
 _ZONE_TITLE, _ZONE_SIDE = 26.0, 9.0
 _NARROWEST = 140.0
 _WIDEST = (330.0, 270.0, 230.0, 190.0, 150.0)
-"""The width that a step may have if it is alone in its row, if there are two, and so on."""
+"""The width that a node may have if it is alone in its row, if there are two, and so on."""
 _STRANDS = (-4.0, 0.0, 4.0)
 """Three lines side by side stand for a stream that is divided among shards."""
 _AROUND = [(1, 0), (1, -1), (-1, -1), (-1, -1), (1, -1), (1, 0)]
 """To which side the strands lie, where a line runs down, to the right, up, to the right and down."""
 _STRAIGHT = 14
-"""How far a line runs down before it bends: the item type is written beside it."""
+"""The length that a line runs down before it bends: the item type is written beside it."""
 
 
-def svg_of(steps: Sequence[Step], workers: str | None = None) -> str:
-    """Return the picture of a chain's steps. `workers` says where the steps run that the main process does not."""
-    return _Drawing(steps, workers).svg()
+def svg_of(nodes: Sequence[PictureNode], workers: str | None = None) -> str:
+    """Return the picture of nodes. `workers` names the place of those that the main process does not run."""
+    return _Drawing(nodes, workers).svg()
 
 
 class _Drawing:
-    def __init__(self, steps: Sequence[Step], workers: str | None) -> None:
-        self.steps = steps
-        widths = _widths(steps)
-        self.lines = [_lines_of(step, width) for step, width in zip(steps, widths, strict=True)]
+    def __init__(self, nodes: Sequence[PictureNode], workers: str | None) -> None:
+        self.nodes = nodes
+        widths = _widths(nodes)
+        self.lines = [_lines_of(node, width) for node, width in zip(nodes, widths, strict=True)]
         self.boxes = [
-            Box(width, _height(step, lines), step.sources)
-            for step, lines, width in zip(steps, self.lines, widths, strict=True)
+            Box(width, _height(node, lines), node.sources)
+            for node, lines, width in zip(nodes, self.lines, widths, strict=True)
         ]
-        self.zones = _zones(steps, workers)
+        self.zones = _zones(nodes, workers)
         self.readers: dict[int, list[int]] = {}
-        for reader, step in enumerate(steps):
-            for source in step.sources:
+        for reader, node in enumerate(nodes):
+            for source in node.sources:
                 self.readers.setdefault(source, []).append(reader)
         for _, members in self.zones:
             for place in members:
-                if members.isdisjoint(steps[place].sources):
+                if members.isdisjoint(nodes[place].sources):
                     self.boxes[place].space_above = _ZONE_TITLE
         self.layout = lay_out(self.boxes, _GAP)
 
@@ -65,7 +65,7 @@ class _Drawing:
         height = self.layout.height + _BELOW_LAST + 2 * _MARGIN
         body = "".join(self._body(width, height))
         name = f"penstock-{hashlib.sha256(body.encode()).hexdigest()[:8]}"
-        label = escaped(f"A chain of {len(self.steps)} steps, from {self.steps[0].name} to {self.steps[-1].name}")
+        label = escaped(f"A chain of {len(self.nodes)} steps, from {self.nodes[0].name} to {self.nodes[-1].name}")
         style = (
             f".{name} text{{font-family:{_SANS};white-space:pre;direction:ltr;unicode-bidi:isolate}}"
             f".{name} .code{{font-family:{_MONO}}}{rules(f'.{name}')}"
@@ -86,9 +86,9 @@ class _Drawing:
             yield from self._edge(edge)
         last = self.boxes[-1]
         below = last.y + last.height
-        yield from _line([(last.x, below), (last.x, below + _BELOW_LAST)], self.steps[-1].is_divided)
-        for place, step in enumerate(self.steps):
-            yield from self._step(step, self.boxes[place], self.lines[place])
+        yield from _line([(last.x, below), (last.x, below + _BELOW_LAST)], self.nodes[-1].is_divided)
+        for place, node in enumerate(self.nodes):
+            yield from self._node(node, self.boxes[place], self.lines[place])
             yield from self._item(place)
         yield "</g>\n"
 
@@ -110,7 +110,7 @@ class _Drawing:
                 yield _text(left + 9, top + 14, title, "on-zone", 10.5, weight=600)
 
     def _edge(self, edge: Edge) -> Iterator[str]:
-        divided = self.steps[edge.source].is_divided
+        divided = self.nodes[edge.source].is_divided
         (x, y), (to_x, to_y) = edge.points[0], edge.points[-1]
         if edge.changes_column:
             row = self.boxes[edge.reader].row
@@ -121,57 +121,57 @@ class _Drawing:
             yield from _line(around, divided, sides=_AROUND)
             return
         yield from _line(edge.points, divided, curved=True)
-        if edge.source in self.steps[edge.reader].reads_twice:
+        if edge.source in self.nodes[edge.reader].reads_twice:
             yield _text(to_x + 9, to_y - 9, "read twice", "faint", 10)
 
     def _item(self, place: int) -> Iterator[str]:
-        """Yield the item type below a step, if it differs from its sources' and at most one line leaves the step."""
-        step, box = self.steps[place], self.boxes[place]
+        """Yield the item type below a node, if it differs from its sources' and at most one line leaves the node."""
+        node, box = self.nodes[place], self.boxes[place]
         readers = self.readers.get(place, [])
-        is_news = not readers or all(self.steps[source].item != step.item for source in step.sources)
-        if step.item and is_news and len(readers) <= 1:
+        is_news = not readers or all(self.nodes[source].item != node.item for source in node.sources)
+        if node.item and is_news and len(readers) <= 1:
             leaves_zone = any(place in members and members.isdisjoint(readers) for _, members in self.zones)
             y = box.y + box.height + (22 if leaves_zone else 15)
-            yield _text(box.x + 9, y, cut(step.item, (box.width / 2 + 4) / _SMALL), "faint", 10, title=step.item)
+            yield _text(box.x + 9, y, cut(node.item, (box.width / 2 + 4) / _SMALL), "faint", 10, title=node.item)
 
-    def _step(self, step: Step, box: Box, lines: list[list[str]]) -> Iterator[str]:
+    def _node(self, node: PictureNode, box: Box, lines: list[list[str]]) -> Iterator[str]:
         left, right = box.x - box.width / 2, box.x + box.width / 2
         size = f'x="{left:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}"'
-        yield f"<g><title>{escaped(step.text)}</title>"
-        if _is_small(step):
-            dashes = ' stroke-dasharray="3 3"' if step.kind == "unread" else ""
+        yield f"<g><title>{escaped(node.text)}</title>"
+        if _is_small(node):
+            dashes = ' stroke-dasharray="3 3"' if node.kind == "unread" else ""
             yield f'<rect {paint("box", "outline")} {size} rx="9"{dashes}/>'
-            yield _text(box.x, box.y + 12.5, step.name, "faint" if dashes else "plain", 10, anchor="middle")
+            yield _text(box.x, box.y + 12.5, node.name, "faint" if dashes else "plain", 10, anchor="middle")
             yield "</g>\n"
             return
-        corner = 2 if step.kind == "map-style" else 7
-        dashes = ' stroke-dasharray="3 3"' if step.kind == "omitted" else ""
+        corner = 2 if node.kind == "map-style" else 7
+        dashes = ' stroke-dasharray="3 3"' if node.kind == "omitted" else ""
         yield f'<rect {paint("box")} {size} rx="{corner}"/>'
-        if step.share is not None and step.share[0] >= _LEAST_BAR:
-            part = min(max(step.share[0], 0.0), 1.0) * box.width
+        if node.share is not None and node.share[0] >= _LEAST_BAR:
+            part = min(max(node.share[0], 0.0), 1.0) * box.width
             yield (
                 f'<rect {paint("share")} x="{left:.1f}" y="{box.y:.1f}" width="{part:.1f}" '
                 f'height="{box.height:.1f}" rx="{min(corner, part / 2):.1f}"/>'
             )
         yield f'<rect {paint("outline")} fill="none" {size} rx="{corner}"{dashes}/>'
-        if step.kind in ("iterable", "map-style"):
+        if node.kind in ("iterable", "map-style"):
             yield (
-                f'<rect {paint(step.kind)} x="{left + 4:.1f}" y="{box.y + 5:.1f}" width="3" '
+                f'<rect {paint(node.kind)} x="{left + 4:.1f}" y="{box.y + 5:.1f}" width="3" '
                 f'height="{box.height - 10:.1f}" rx="1.5"/>'
             )
         y = box.y + _TOP + 12
         room = box.width - _LEFT - _RIGHT
         marks = _width_of_marks(lines[0])
-        yield _text(left + _LEFT, y, cut(step.name, (room - marks) / _NAME), "name", 13, code=True, weight=600)
+        yield _text(left + _LEFT, y, cut(node.name, (room - marks) / _NAME), "name", 13, code=True, weight=600)
         yield from _marks(lines[0], right - _RIGHT - marks + _BETWEEN_MARKS, y)
-        if _has_second_line(step):
+        if _has_second_line(node):
             y += _LINE
-            label = "" if step.share is None else step.share[1]
+            label = "" if node.share is None else node.share[1]
             left_over = room - (length(label) + 2) * _SMALL if label else room
-            yield _text(left + _LEFT, y, cut(step.arguments, left_over / _CODE), "plain", 11, code=True)
+            yield _text(left + _LEFT, y, cut(node.arguments, left_over / _CODE), "plain", 11, code=True)
             if label:
                 yield _text(right - _RIGHT, y, label, "plain", 10, anchor="end", weight=600)
-        for line in step.lines:
+        for line in node.lines:
             y += _LINE
             yield _text(left + _LEFT, y, cut(line, room / _CODE), "plain", 11, code=True, title=line)
         for marked in lines[1:]:
@@ -180,58 +180,58 @@ class _Drawing:
         yield "</g>\n"
 
 
-def _zones(steps: Sequence[Step], workers: str | None) -> list[tuple[str, set[int]]]:
-    """Return where steps run, each with the numbers of its steps; empty where nothing is known of it."""
-    here = {place for place, step in enumerate(steps) if step.in_main_process}
-    there = {*range(len(steps))} - here if workers else set()
+def _zones(nodes: Sequence[PictureNode], workers: str | None) -> list[tuple[str, set[int]]]:
+    """Return the places that run nodes, each with the numbers of its nodes; none if they are unknown."""
+    here = {place for place, node in enumerate(nodes) if node.in_main_process}
+    there = {*range(len(nodes))} - here if workers else set()
     zones = [(workers or "", there), ("in the main process", here)]
     return [(title, members) for title, members in zones if members]
 
 
-def _widths(steps: Sequence[Step]) -> list[float]:
-    """Return the widths of steps: the same along an unbranched part, and where as many lie side by side."""
-    boxes = [Box(0, 0, step.sources) for step in steps]
+def _widths(nodes: Sequence[PictureNode]) -> list[float]:
+    """Return the widths of nodes: the same along an unbranched part, and where as many lie side by side."""
+    boxes = [Box(0, 0, node.sources) for node in nodes]
     set_rows(boxes)
-    in_row = Counter(box.row for box, step in zip(boxes, steps, strict=True) if not _is_small(step))
-    readers = Counter(source for step in steps for source in step.sources)
-    parts: list[int] = []  # the first step of the unbranched part that a step is in
+    in_row = Counter(box.row for box, node in zip(boxes, nodes, strict=True) if not _is_small(node))
+    readers = Counter(source for node in nodes for source in node.sources)
+    parts: list[int] = []  # the first node of the unbranched part that a node is in
     beside: Counter[int] = Counter()
-    for place, (step, box) in enumerate(zip(steps, boxes, strict=True)):
-        goes_on = len(step.sources) == 1 and readers[step.sources[0]] == 1
-        parts.append(parts[step.sources[0]] if goes_on else place)
+    for place, (node, box) in enumerate(zip(nodes, boxes, strict=True)):
+        goes_on = len(node.sources) == 1 and readers[node.sources[0]] == 1
+        parts.append(parts[node.sources[0]] if goes_on else place)
         beside[parts[place]] = max(beside[parts[place]], min(in_row[box.row], len(_WIDEST)))
     wanted: dict[int, float] = {}
-    for step, part in zip(steps, parts, strict=True):
-        if not _is_small(step):
+    for node, part in zip(nodes, parts, strict=True):
+        if not _is_small(node):
             most = _WIDEST[beside[part] - 1]
-            wanted[beside[part]] = min(max(wanted.get(beside[part], _NARROWEST), _wanted_width(step)), most)
+            wanted[beside[part]] = min(max(wanted.get(beside[part], _NARROWEST), _wanted_width(node)), most)
     return [
-        length(step.name) * _SMALL + 16 if _is_small(step) else wanted[beside[part]]
-        for step, part in zip(steps, parts, strict=True)
+        length(node.name) * _SMALL + 16 if _is_small(node) else wanted[beside[part]]
+        for node, part in zip(nodes, parts, strict=True)
     ]
 
 
-def _is_small(step: Step) -> bool:
-    return step.kind in ("branch", "unread")
+def _is_small(node: PictureNode) -> bool:
+    return node.kind in ("branch", "unread")
 
 
-def _height(step: Step, marks: list[list[str]]) -> float:
-    if _is_small(step):
+def _height(node: PictureNode, marks: list[list[str]]) -> float:
+    if _is_small(node):
         return 18
-    return 2 * _TOP + _LINE * (1 + _has_second_line(step) + len(step.lines)) + _MARK_LINE * (len(marks) - 1)
+    return 2 * _TOP + _LINE * (1 + _has_second_line(node) + len(node.lines)) + _MARK_LINE * (len(marks) - 1)
 
 
-def _marks_of(step: Step) -> list[str]:
-    return (["map-style"] if step.kind == "map-style" else []) + step.marks
+def _marks_of(node: PictureNode) -> list[str]:
+    return (["map-style"] if node.kind == "map-style" else []) + node.marks
 
 
-def _has_second_line(step: Step) -> bool:
-    return bool(step.arguments) or step.share is not None
+def _has_second_line(node: PictureNode) -> bool:
+    return bool(node.arguments) or node.share is not None
 
 
-def _wanted_width(step: Step) -> float:
-    texts = [length(step.arguments) * _CODE, *(length(line) * _CODE for line in step.lines)]
-    name = length(step.name) * _NAME + (_width_of_marks(_marks_of(step)) + 10 if _marks_of(step) else 0)
+def _wanted_width(node: PictureNode) -> float:
+    texts = [length(node.arguments) * _CODE, *(length(line) * _CODE for line in node.lines)]
+    name = length(node.name) * _NAME + (_width_of_marks(_marks_of(node)) + 10 if _marks_of(node) else 0)
     return _LEFT + _RIGHT + max(name, *texts, 0.0)
 
 
@@ -245,12 +245,12 @@ def _width_of_mark(mark: str) -> float:
     return length(mark) * _SMALL + 3.4 * wide - 2 * narrow + 16
 
 
-def _lines_of(step: Step, width: float) -> list[list[str]]:
-    """Return the marks of a step: those beside its name, then those of each line below."""
-    beside = width - _LEFT - _RIGHT - length(step.name) * _NAME - 10
+def _lines_of(node: PictureNode, width: float) -> list[list[str]]:
+    """Return the marks of a node: those beside its name, then those of each line below."""
+    beside = width - _LEFT - _RIGHT - length(node.name) * _NAME - 10
     lines: list[list[str]] = [[]]
     rooms = [beside]
-    for mark in _marks_of(step):
+    for mark in _marks_of(node):
         needed = _width_of_marks([mark])
         if needed > rooms[-1]:
             lines.append([])

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from html import escape
 
-__all__ = ["cleaned", "cut", "escaped", "in_words", "length", "sentence_in_page"]
+__all__ = ["cleaned", "cut", "escaped", "in_words", "length", "sentence_in_page", "with_unit"]
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML forbids, and control characters."""
@@ -46,6 +46,20 @@ def in_words(items: int) -> str:
     ('1 item', '1,200 items')
     """
     return f"{items:,} item{'' if items == 1 else 's'}"
+
+
+def with_unit(size: float) -> str:
+    """Return a size in bytes with its unit.
+
+    >>> with_unit(256 * 2**20), with_unit(1500), with_unit(3)
+    ('256 MiB', '1.46 KiB', '3 bytes')
+    """
+    unit = "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
 
 
 def length(text: str) -> int:

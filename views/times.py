@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from ..errors.metering import Hand, Meter, allow_for_timing
 from ..state.foreign import TorchMapDataPipe
 from ..state.graph import DataPipe, sources_first, sources_of
 from ..state.step_text import arguments_of, is_data_set
 from ..state.step_text import step as show_step
-from .facts import facts_of
+from ..views.meter import Hand, Meter, allow_for_timing
 
 __all__ = [
     "Consumer",
@@ -258,7 +257,6 @@ def _add(before: StepTimes, more: StepTimes, but: tuple[str, ...] = ()) -> None:
 def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
     meter: Meter = pipe.meter
     hands: list[Hand] = [*meter.hands]
-    facts = facts_of(pipe)
     kind = type(pipe).__mro__["_is_measuring" in vars(type(pipe))]
     spans = [(0, *span) for span in meter.spans.kept]
     for number, hand in enumerate(hands, 1):
@@ -274,7 +272,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         text=shown_as(pipe) if shown_as else show_step(pipe),
         sources=sorted({places[id(source.meter)] for source in sources} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
-        works_in=facts.works_in,
+        works_in=getattr(pipe, "works_in", None),
         is_cache="caches" in getattr(type(pipe), "does", ()),
         hint=pipe.faster,
         tuned=pipe.tuned,

@@ -12,9 +12,9 @@ import torch
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
-from penstock.views.mistakes_of_memory import MEMORY
-from penstock.views.mistakes_of_order import ORDER
-from penstock.views.mistakes_of_shards import SHARDS
+from penstock.views.lints.memory import MEMORY
+from penstock.views.lints.order import ORDER
+from penstock.views.lints.shards import SHARDS
 
 
 def numbers(n: int = 100) -> Any:

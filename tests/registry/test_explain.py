@@ -24,13 +24,13 @@ from penstock.registry import operators
 from penstock.registry.traits import Trait
 from penstock.state.foreign import SHARDING_PRIORITIES
 from penstock.testing.examples import maker_of_example
+from penstock.views.chain_info import StepInfo
 from penstock.views.explanation import Explanation
-from penstock.views.facts import facts_of
-from penstock.views.mistakes import Mistake
-from penstock.views.mistakes_of_loaders import LOADERS
-from penstock.views.mistakes_of_memory import MEMORY
-from penstock.views.mistakes_of_order import ORDER
-from penstock.views.mistakes_of_shards import SHARDS
+from penstock.views.lints import Mistake
+from penstock.views.lints.loaders import LOADERS
+from penstock.views.lints.memory import MEMORY
+from penstock.views.lints.order import ORDER
+from penstock.views.lints.shards import SHARDS
 
 OURS = [entry.cls for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 
@@ -280,6 +280,6 @@ def test_declared_buffers_are_parameters_and_deeds_are_known(cls: Any) -> None:
 @pytest.mark.parametrize("cls", [cls for cls in OURS if issubclass(cls, (WorksAhead, ReadsParts, Prefetcher))])
 def test_what_works_elsewhere_says_so_and_what_it_holds(cls: Any) -> None:
     pipe = next(pipe for pipe in ps.registry.walk(maker_of_example(cls)()) if type(pipe) is cls)
-    facts = facts_of(pipe)
-    assert facts.works_in in ("a thread", "threads", "processes", "actors")
-    assert facts.most_held
+    step = StepInfo(pipe)
+    assert step.works_in in ("a thread", "threads", "processes", "actors")
+    assert step.max_buffered

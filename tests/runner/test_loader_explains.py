@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.views.mistakes_of_loaders import LOADERS
+from penstock.views.lints.loaders import LOADERS
 
 PROCESSORS = os.cpu_count() or 1
 

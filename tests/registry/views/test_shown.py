@@ -22,8 +22,8 @@ from PIL import Image
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.views.html import Preview
 from penstock.views.media import image_in_page, images_in, sound_in_page
-from penstock.views.shown import Shown
 
 TONE = torch.sin(torch.arange(16_000) * (2 * math.pi * 440 / 16_000))
 
@@ -33,7 +33,7 @@ def wrapped(*items: Any) -> Any:
 
 
 def page(*items: Any) -> str:
-    return Shown(wrapped(*items), [*items], len(items))._repr_mimebundle_()["text/html"]
+    return Preview(wrapped(*items), [*items], len(items))._repr_mimebundle_()["text/html"]
 
 
 class Tags(HTMLParser):
@@ -137,7 +137,7 @@ def test_grey_images_and_masks_are_shown() -> None:
 
 def test_a_notebook_gets_the_picture_of_the_chain_beside_its_items() -> None:
     dp = wrapped(1, 2).map(str)
-    text = Shown(dp, dp.take(2), 2)._repr_mimebundle_()["text/html"]
+    text = Preview(dp, dp.take(2), 2)._repr_mimebundle_()["text/html"]
     assert text.count("<svg") == 1
     assert dp.visualize().svg in text
 
@@ -356,7 +356,7 @@ def test_secrets_are_in_no_page() -> None:
     ],
 )
 def test_how_many_items_there_are_is_said(dp: Any, n: int, said: str) -> None:
-    assert said in Tags(Shown(dp, dp.take(n), n)._repr_mimebundle_()["text/html"]).texts
+    assert said in Tags(Preview(dp, dp.take(n), n)._repr_mimebundle_()["text/html"]).texts
 
 
 class Shell:

@@ -1,4 +1,4 @@
-"""The first items of a chain, shown: in a notebook as HTML, else as text."""
+"""The first items of a chain as HTML for a notebook, else as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .media import image_in_page, images_in, numpy_of, sound_in_page
 from .picture import Picture
 from .text import cut, escaped, in_words
 
-__all__ = ["Shown", "show_items"]
+__all__ = ["Preview", "show_items"]
 
 _MOST_MEDIA = 2_000_000
 """Characters of images and sounds in one page. What comes after is described."""
@@ -33,16 +33,16 @@ _FAINT = "opacity:.65;font-size:.9em"
 def show_items(pipe: Any, n: int) -> None:
     """Show a chain and its first items: in a notebook as HTML, else as text."""
     try:
-        looked_at = copy_to_look_at(pipe)
+        copied = copy_to_look_at(pipe)
     except Exception:  # a part cannot be copied, or read twice
-        looked_at = pipe
-    with nullcontext() if looked_at is pipe else generators_kept():
-        items = looked_at.take(n)
-    shown, display = Shown(pipe, items, n), _display()
+        copied = pipe
+    with nullcontext() if copied is pipe else generators_kept():
+        items = copied.take(n)
+    preview, display = Preview(pipe, items, n), _display()
     if display is None:
-        print(shown)
+        print(preview)
     else:
-        display(shown)
+        display(preview)
 
 
 def _display() -> Callable[[Any], None] | None:
@@ -56,7 +56,7 @@ def _display() -> Callable[[Any], None] | None:
     return display
 
 
-class Shown:
+class Preview:
     """Items of a chain, of which `n` were wanted, as text or HTML."""
 
     def __init__(self, pipe: Any, items: list[Any], n: int) -> None:
@@ -70,37 +70,37 @@ class Shown:
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": _Page().of(self)}
+        return {"text/plain": repr(self), "text/html": _HtmlWriter().write(self)}
 
 
-def _how_many(pipe: Any, shown: int, wanted: int) -> str:
-    items = in_words(shown)
-    if shown < wanted:
-        return f"all {items}" if shown else "no items"
+def _how_many(pipe: Any, found: int, wanted: int) -> str:
+    items = in_words(found)
+    if found < wanted:
+        return f"all {items}" if found else "no items"
     try:
-        return f"{shown:,} of {len(pipe):,} items"
+        return f"{found:,} of {len(pipe):,} items"
     except Exception:  # the length is unknown, or finding it out fails
         return f"the first {items}"
 
 
-class _Page:
+class _HtmlWriter:
     """Writes items as HTML, with as many images and sounds as there is room for."""
 
     def __init__(self) -> None:
         self.room = _MOST_MEDIA
 
-    def of(self, shown: Shown) -> str:
-        """Return the chain and its items."""
+    def write(self, preview: Preview) -> str:
+        """Return the HTML of the chain and its items."""
         rows = "".join(
             f'<div style="display:flex;gap:10px;padding:5px 0;border-top:{_EDGE}">'
             f'<div style="{_FAINT};min-width:2.5em;text-align:right">{place}</div>'
             f'<div style="overflow-x:auto">{self.value(item)}</div></div>'
-            for place, item in enumerate(shown.items)
+            for place, item in enumerate(preview.items)
         )
-        items = f'<div style="{_FAINT};padding:5px 0">{shown.count}</div>{rows}'
+        items = f'<div style="{_FAINT};padding:5px 0">{preview.count}</div>{rows}'
         return (  # items are below the picture where they have no room beside it
             f'<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:flex-start">'
-            f'<div style="overflow-x:auto;flex:none;max-width:100%">{shown.picture.svg}</div>'
+            f'<div style="overflow-x:auto;flex:none;max-width:100%">{preview.picture.svg}</div>'
             f'<div style="flex:1 1 380px;min-width:0">{items}</div></div>'
         )
 

@@ -1,4 +1,4 @@
-"""The colours of pictures: light ones as attributes, dark ones as rules that follow the reader's system or page."""
+"""The palette of pictures: light ones as attributes, dark ones as rules that follow the reader's system or page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 __all__ = ["paint", "rules"]
 
-_COLOURS = {  # the property, the light colour, the dark one
+_PALETTE = {  # the property, the light colour, the dark one
     "canvas": ("fill", "#ffffff", "#111418"),
     "box": ("fill", "#f6f8fa", "#1d2229"),
     "outline": ("stroke", "#8c959f", "#5c6773"),
@@ -35,19 +35,19 @@ _PAGE_IS_DARK = (
 
 
 def paint(*names: str) -> str:
-    """Return the attributes of an element that has some of the colours.
+    """Return the attributes of an element that has some colours of the palette.
 
     >>> paint("box", "outline")
     'class="box outline" fill="#f6f8fa" stroke="#8c959f"'
     """
-    colours = " ".join(f'{_COLOURS[name][0]}="{_COLOURS[name][1]}"' for name in names)
-    return f'class="{" ".join(names)}" {colours}'
+    attributes = " ".join(f'{_PALETTE[name][0]}="{_PALETTE[name][1]}"' for name in names)
+    return f'class="{" ".join(names)}" {attributes}'
 
 
 def rules(picture: str) -> str:
     """Return the rules of style for the picture of a class; they change nothing else on a page."""
-    dark = {name: (kind, colour) for name, (kind, _, colour) in _COLOURS.items()}
-    light = {name: (kind, colour) for name, (kind, colour, _) in _COLOURS.items()}
+    dark = {name: (kind, colour) for name, (kind, _, colour) in _PALETTE.items()}
+    light = {name: (kind, colour) for name, (kind, colour, _) in _PALETTE.items()}
     return (
         f"@media (prefers-color-scheme:dark){{{_rules(dark, [picture])}}}"
         + _rules(light, [f":is({','.join(_PAGE_IS_LIGHT)}) {picture}"])
@@ -55,7 +55,7 @@ def rules(picture: str) -> str:
     )
 
 
-def _rules(colours: dict[str, tuple[str, str]], pictures: Iterable[str]) -> str:
+def _rules(palette: dict[str, tuple[str, str]], pictures: Iterable[str]) -> str:
     return "".join(
-        f"{picture} .{name}{{{kind}:{colour}}}" for picture in pictures for name, (kind, colour) in colours.items()
+        f"{picture} .{name}{{{kind}:{colour}}}" for picture in pictures for name, (kind, colour) in palette.items()
     )
