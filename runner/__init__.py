@@ -3,10 +3,10 @@
 from .actors import RayFleet
 from .loader import DataLoader2, DataLoader2Iterator, PauseIteration
 from .merging import merge_state_dicts
+from .options import WorkerInfo
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, MultiProcessingReadingService, RayReadingService, ReadingServiceInterface
-from .shards import WorkerInfo
 from .torch_batches import iter_torch_batches
 
 __all__ = [

@@ -283,8 +283,8 @@ class DataLoader2(Generic[T]):
             )
         here = self._place_before_last if before_last else self._place_now
         self._initialized()
-        together = self.reading_service.together
-        if together is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
+        rank_sync = self.reading_service.rank_sync
+        if rank_sync is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
             self._agree()
         own = {
             **header(self._chain),
@@ -296,9 +296,9 @@ class DataLoader2(Generic[T]):
             "epoch": self._epoch,
             "reseeded": self._reseeded,
         }
-        if together is None or local:
+        if rank_sync is None or local:
             return in_one_piece(own)
-        return merge_state_dicts(together.all_ranks().exchange("take a state", own))
+        return merge_state_dicts(rank_sync.all_ranks().exchange("take a state", own))
 
     @telling_other_ranks()
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -524,9 +524,9 @@ class DataLoader2(Generic[T]):
 
     def _agree(self) -> None:
         """Check that all ranks read the same, and adopt their common seed."""
-        if (together := self.reading_service.together) is None:
+        if (rank_sync := self.reading_service.rank_sync) is None:
             return
-        told = {
+        common = {
             "chain": chain_shape(self._chain),
             "arguments": [
                 # Strings may be paths on each rank's own disk.
@@ -539,7 +539,7 @@ class DataLoader2(Generic[T]):
             "state": None if self._place_is_own else self._place,
             "random_split": [reader.random_state()["splits"] for reader in self._readers()],
         }
-        self._seed = together.begin(told, self._seed, self._base_seed())
+        self._seed = rank_sync.begin(common, self._seed, self._base_seed())
 
     def _place_now(self) -> dict[str, Any]:
         return self._place or self._place_of(self._initialized())
@@ -593,12 +593,12 @@ class DataLoader2(Generic[T]):
 
     def _rank(self) -> list[Any] | None:
         """Return this rank's part, the number of parts, and whether states resume on that many ranks only."""
-        together = self.reading_service.together
-        if together is None:
+        rank_sync = self.reading_service.rank_sync
+        if rank_sync is None:
             return None
         reader = reader_below(self._initialized())
         assert reader is not None  # `ShardingReadingService` requires one for ranks
-        return [together.part.rank if together.reads else None, together.part.ranks, reader.options.by_ranks]
+        return [rank_sync.part.rank if rank_sync.reads else None, rank_sync.part.ranks, reader.options.by_ranks]
 
     def _read_through(self) -> list[str]:
         read = self._initialized()

@@ -25,14 +25,15 @@ from ..views.how_read import HowRead
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server
 from ..workers.ranks import several_ranks
-from .actors import RayFleet, WorkerActors
-from .child import ChildProcesses, Children
+from .actors import ActorBackend, RayFleet
+from .backend import WorkerBackend
 from .merging import reader_below, stays_in_thread
-from .rank_sync import Together
+from .options import InitFn, ReadOptions, ResetFn, WorkerInfo
+from .rank_sync import RankSync
 from .reader import ShardReader
 from .seeds import SeedGenerator
-from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
 from .worker import run_worker
+from .worker_processes import ProcessBackend
 
 __all__ = [
     "InProcessReadingService",
@@ -73,7 +74,7 @@ class ReadingServiceInterface(ABC):
             raise ValueError(f"{type(self).__name__} does not read in parts, and the state is of {number} parts")
 
     @property
-    def together(self) -> Together | None:
+    def rank_sync(self) -> RankSync | None:
         """How several ranks share the chain, if they do."""
         return None
 
@@ -111,11 +112,11 @@ class ShardingReadingService(ReadingServiceInterface):
     require_sharding = True
     _reader: ShardReader
     given_shards: int | None = None
-    _together: Together | None = None
+    _rank_sync: RankSync | None = None
 
     @property
-    def together(self) -> Together | None:
-        return self._together
+    def rank_sync(self) -> RankSync | None:
+        return self._rank_sync
 
     def how_read(self) -> HowRead:
         return self._how_read(HowRead())
@@ -129,13 +130,13 @@ class ShardingReadingService(ReadingServiceInterface):
         reader: ShardReader | None = vars(self).get("_reader")
         return self.given_shards if reader is None else reader.num_shards
 
-    def share(self, together: Together, num_shards: int | None) -> None:
+    def share(self, rank_sync: RankSync, num_shards: int | None) -> None:
         """Read one rank's part of the chain from now on."""
         if None not in (num_shards, self.given_shards) and num_shards != self.given_shards:
             raise ValueError(
                 f"num_shards is that of all ranks, and is given as {num_shards} and as {self.given_shards}"
             )
-        self._together, self.given_shards = together, num_shards or self.given_shards
+        self._rank_sync, self.given_shards = rank_sync, num_shards or self.given_shards
 
     @property
     def num_shards(self) -> int | None:
@@ -158,13 +159,13 @@ class ShardingReadingService(ReadingServiceInterface):
                 "with worker processes, put it at the end of the chain"
             )
         is_divided = any(isinstance(pipe, ShardReader) or getattr(pipe, "is_part", False) for pipe in walk(above))
-        if self._together is None and self.require_sharding and several_ranks() and not is_divided:
+        if self._rank_sync is None and self.require_sharding and several_ranks() and not is_divided:
             raise RuntimeError(
                 "torch.distributed has several ranks, and each would read all of the data: read through a "
                 "DistributedReadingService, with SequentialReadingService where there are workers too, or pass "
                 "require_sharding=False if that is meant"
             )
-        ranks = self._together.part.ranks if self._together is not None else 1
+        ranks = self._rank_sync.part.ranks if self._rank_sync is not None else 1
         readers = ranks * max(options.num_workers, 1)
         num_shards = self.given_shards or readers
         if ranks > 1 and num_shards < readers:
@@ -174,17 +175,17 @@ class ShardingReadingService(ReadingServiceInterface):
             )
         by_ranks = ranks > 1 and _divides_by_ranks(above)
         if by_ranks:
-            assert self._together is not None
-            apply_sharding(above, ranks, self._together.part.rank or 0, SHARDING_PRIORITIES.DISTRIBUTED)
-        options = replace(options, chain=above, together=self._together, by_ranks=by_ranks)
+            assert self._rank_sync is not None
+            apply_sharding(above, ranks, self._rank_sync.part.rank or 0, SHARDING_PRIORITIES.DISTRIBUTED)
+        options = replace(options, chain=above, rank_sync=self._rank_sync, by_ranks=by_ranks)
         self._reader = ShardReader(options, num_shards)
         self._expect_sharding_point(num_shards)
         self._end: IterDataPipe[Any] = self._reader
         for step in own_steps:
             _replace_source(step, self._end)
             self._end = step
-        if self._together is not None:
-            self._together.reads_elsewhere = not all(map(stays_in_thread, own_steps))
+        if self._rank_sync is not None:
+            self._rank_sync.reads_elsewhere = not all(map(stays_in_thread, own_steps))
             if reader_below(self._end) is None:
                 steps = ", ".join(type(step).__name__ for step in own_steps)
                 raise RuntimeError(
@@ -215,8 +216,8 @@ class ShardingReadingService(ReadingServiceInterface):
 
     def finalize(self) -> None:
         self._reader.shutdown()
-        if self._together is not None:
-            self._together.leave()
+        if self._rank_sync is not None:
+            self._rank_sync.leave()
 
 
 class InProcessReadingService(ShardingReadingService):
@@ -301,8 +302,8 @@ class _WorkersReadingService(ShardingReadingService):
         return self._how_read(how)
 
     @abstractmethod
-    def start(self) -> Children:
-        """Return the `Children` that start the workers."""
+    def start(self) -> WorkerBackend:
+        """Return the `WorkerBackend` that starts the workers."""
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         options = ReadOptions(
@@ -404,8 +405,8 @@ class MultiProcessingReadingService(_WorkersReadingService):
             self.num_workers = 1
             self._start_server()
 
-    def start(self) -> Children:
-        return ChildProcesses(self.multiprocessing_context, max(self.num_workers, processors()))
+    def start(self) -> WorkerBackend:
+        return ProcessBackend(self.multiprocessing_context, max(self.num_workers, processors()))
 
 
 class RayReadingService(_WorkersReadingService):
@@ -460,9 +461,9 @@ class RayReadingService(_WorkersReadingService):
     def how_read(self) -> HowRead:
         return replace(super().how_read(), worker="actor")
 
-    def start(self) -> Children:
+    def start(self) -> WorkerBackend:
         fleet = self.fleet or RayFleet(self.num_workers, self.resources_per_worker)
-        return WorkerActors(fleet, self.fleet is None, self.timeout)
+        return ActorBackend(fleet, self.fleet is None, self.timeout)
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
