@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..pipes.bases.tuning import Tuner
-from ..registry import IterDataPipe
 from .rank_sync import RankSync
 from .seeds import SeedGenerator
 
-__all__ = ["Division", "InitFn", "ReadOptions", "ResetFn", "WorkerInfo"]
+__all__ = ["Division", "InitFn", "ReadOptions", "ResetFn", "WorkerInfo", "option"]
 
 
 @dataclass(frozen=True)
@@ -28,22 +27,36 @@ ResetFn = Callable[[Any, WorkerInfo, SeedGenerator], Any]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options for reading a chain."""
+    """The options of a reading service; those of a reader have the chain, too."""
 
-    chain: IterDataPipe[Any]
     init_fn: InitFn | None = None
     reset_fn: ResetFn | None = None
     main_prefetch: int = 0
     num_workers: int = 0
-    start: Callable[[], Any] | None = None
-    """Makes the `WorkerBackend` that starts the workers."""
     worker_prefetch: int = 1
+    num_shards: int | None = None
+    """The number of shards, if it is given."""
     timeout: float | None = None
+    require_sharding: bool = True
     rank_sync: RankSync | None = None
     """How the ranks of a distributed program share the chain."""
-    by_ranks: bool = False
     tuner: Tuner | None = None
     """Finds `num_workers` and `worker_prefetch` while they read."""
+    chain: Any = None
+    by_ranks: bool = False
+    """Whether the chain's steps divide it among ranks."""
+    start: Callable[[], Any] | None = None
+    """Makes the `WorkerBackend` that starts the workers."""
+
+
+def option(name: str) -> Any:
+    """Return an attribute of a reading service that is one of its `options`."""
+
+    def change(service: Any, value: object) -> None:
+        changes: dict[str, Any] = {name: value}
+        service.options = replace(service.options, **changes)
+
+    return property(lambda service: getattr(service.options, name), change)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class DistributedReadingService(InProcessReadingService):
             self._part = Part(data_rank, data_ranks, others == "broadcast")
 
     def how_read(self) -> HowRead:
-        return self.over_ranks(HowRead(may_repeat=not self.require_sharding), self.shards_so_far())
+        return self.over_ranks(HowRead(may_repeat=not self.require_sharding), self.known_shards())
 
     def over_ranks(self, how: HowRead, num_shards: int | None) -> HowRead:
         """Return how the chain is read on all ranks, if `how` is how one reads it."""
@@ -185,7 +185,7 @@ class SequentialReadingService(ReadingServiceInterface):
             return how
         readers = (each for each in self._readers() if isinstance(each, ShardingReadingService))
         how = replace(how, may_repeat=how.may_repeat or not ranks.require_sharding)
-        return ranks.over_ranks(how, next(readers).shards_so_far() or ranks.given_shards)
+        return ranks.over_ranks(how, next(readers).known_shards() or ranks.given_shards)
 
     def _readers(self) -> tuple[ReadingServiceInterface, ...]:
         """Return the services that read, without the ranks' own if a later one reads for them."""
