@@ -30,7 +30,9 @@ from numpy.typing import NDArray
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, ReadingServiceInterface, SequentialReadingService
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, seed_graph
-from penstock.runner.shards import Epoch, Place, Shards, WorkerInfo
+from penstock.runner.options import WorkerInfo
+from penstock.runner.positions import Epoch, ShardPosition
+from penstock.runner.shards import Shards
 
 from .harness import environment, table, verdict
 
@@ -177,7 +179,7 @@ class FirstWorker:
         """Begin an epoch, and get the first item of each shard."""
         self._epoch += 1
         epoch = Epoch(self._epoch, seed=2026 + self._epoch, rank=RANKS // 2)
-        self._passes = [self._shards.begin(epoch, Place(shard)) for shard in self._own]
+        self._passes = [self._shards.begin(epoch, ShardPosition(shard)) for shard in self._own]
         for each in self._passes:
             next(each.items, None)
 

@@ -1,7 +1,7 @@
 """Streams that are read once for all shards: the part of a chain before `sharding_round_robin_dispatch`.
 
 Each is read through one branch per shard, here or in a process of its own. The branches can be read at different
-paces, and each resumes from its own state. Any number of items may wait for a shard that is behind.
+rates, and each resumes from its own state. Any number of items may wait for a shard that is behind.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import traceback
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from typing import Any
@@ -28,10 +29,13 @@ from ..state.graph import replace_dp, traverse_dps
 from ..state.sources import Upstream
 from ..state.step_text import step
 from ..workers.transport import blocks_for_each
-from .protocol import BEGUN, HUNG_UP, Receiver, Sender
-from .shards import Dispatched, Division, Epoch, Place, Received, ShardPass
-from .worker_init import begin, prepare, received_ends
-from .worker_status import Watch
+from .dispatched import Dispatched
+from .options import Division
+from .positions import BEGUN, Epoch, Message, ShardPosition
+from .protocol import DISCONNECTED, Receiver, Sender, error_in
+from .shards import ShardPass
+from .worker_init import initialize_process, receive_connections, run_preparations
+from .worker_status import StatusWriter
 
 __all__ = [
     "STREAM_READER",
@@ -39,12 +43,11 @@ __all__ = [
     "LocalFeed",
     "RemoteFeed",
     "divided",
-    "give_up_when_told",
-    "received_dispatch",
+    "receive_dispatch",
     "run_dispatch",
+    "serve_commands",
     "serve_shard",
 ]
-
 
 STREAM_READER = "the process that reads the dispatched stream"
 
@@ -103,63 +106,63 @@ class Dispatch:
         branches = divide(stream, *{number for number, _ in parts.values()}, sys.maxsize)
         return {shard: branches[part] for shard, (_, part) in parts.items()}
 
-    def _splitter(self, point: int) -> Any:
-        return next(iter(self._branches[point].values())).source
+    def _splitter(self, stream: int) -> Any:
+        return next(iter(self._branches[stream].values())).source
 
-    def give_up(self, epoch: int) -> None:
-        """Abandon the epochs before `epoch`, and return when none of their items is under way."""
+    def abandon_before(self, epoch: int) -> None:
+        """Abandon the epochs before `epoch`, and return when none of their items is being made."""
         with self._beginning:
             self._first_epoch = epoch
-            for point in range(len(self._streams)):
-                self._splitter(point).end_generation()
+            for stream in range(len(self._streams)):
+                self._splitter(stream).end_generation()
 
-    def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
+    def begin(self, stream: int, epoch: Epoch, position: ShardPosition) -> ShardPass:
         """Begin a pass over a branch of a stream; the first pass begins the stream's epoch."""
         with self._beginning:
-            if epoch.number > self._epochs.get(point, -1):
-                self._epochs[point] = epoch.number
-                self._begun.difference_update([begun for begun in self._begun if begun[0] == point])
-                self._splitter(point).end_generation()
+            if epoch.number > self._epochs.get(stream, -1):
+                self._epochs[stream] = epoch.number
+                self._begun.difference_update([begun for begun in self._begun if begun[0] == stream])
+                self._splitter(stream).end_generation()
                 part = self._division.rank if self._division.by_ranks else 0
-                seed_graph(self._streams[point], derive_seed(epoch.seed, point), part, first_epoch=0)
-            if epoch.number < max(self._epochs[point], self._first_epoch):
+                seed_graph(self._streams[stream], derive_seed(epoch.seed, stream), part, first_epoch=0)
+            if epoch.number < max(self._epochs[stream], self._first_epoch):
                 raise RuntimeError("another epoch has begun")
-            branch = self._branches[point][place.shard]
-            if (point, place.shard) in self._begun:  # such as a fork that goes back for a branch
+            branch = self._branches[stream][position.shard]
+            if (stream, position.shard) in self._begun:  # such as a fork that goes back for a branch
                 branch.source.read_again(branch)
-            self._begun.add((point, place.shard))
+            self._begun.add((stream, position.shard))
             # Not `hand_down`: other shards may be reading the source.
-            Upstream(branch, epoch.path).begin_at(node_in(branch, place.steps))
-            begun = ShardPass(branch, place)
-            self._generations[point] = branch.generation
+            Upstream(branch, epoch.path).begin_at(node_in(branch, position.steps))
+            begun = ShardPass(branch, position)
+            self._generations[stream] = branch.generation
             return begun
 
 
 class LocalFeed:
     """A shard of a stream read in this process."""
 
-    def __init__(self, dispatch: Dispatch, point: int, shard: int) -> None:
+    def __init__(self, dispatch: Dispatch, stream: int, shard: int) -> None:
         self._dispatch = dispatch
-        self._point = point
+        self._stream = stream
         self._shard = shard
         self._pass: ShardPass | None = None
 
-    def begin(self, epoch: Epoch, place: Place) -> None:
-        """Begin where the shard stands."""
-        self._pass = self._dispatch.begin(self._point, epoch, Place(self._shard, place.steps, place.skip))
+    def begin(self, epoch: Epoch, position: ShardPosition) -> None:
+        """Begin at the shard's position."""
+        self._pass = self._dispatch.begin(self._stream, epoch, replace(position, shard=self._shard))
 
-    def receive(self) -> Received:
+    def receive(self) -> Message:
         """Return the next item, or the end."""
         assert self._pass is not None
         for item in self._pass.items:
-            return Received(item)
-        return Received(ended=True)
+            return Message(self._shard, item)
+        return Message(self._shard, ended=True)
 
-    def place_now(self, _: Place) -> Place:
+    def current_position(self, _: ShardPosition) -> ShardPosition:
         """Return the shard's position, copied because the shards share the stream."""
         assert self._pass is not None
-        place = self._pass.place_now()
-        return replace(place, told=deepcopy(place.steps))
+        position = self._pass.current_position()
+        return replace(position, report=deepcopy(position.steps))
 
     def interrupt(self) -> None:
         """Interrupt the stream if it waits for something outside."""
@@ -171,69 +174,69 @@ class LocalFeed:
 class RemoteFeed:
     """A shard of a stream read at the other end of a connection."""
 
-    def __init__(self, connection: Connection, shard: int, room: int) -> None:
-        self._receiver = Receiver(connection, room)
+    def __init__(self, connection: Connection, shard: int, capacity: int) -> None:
+        self._receiver = Receiver(connection, capacity)
         self._shard = shard
         self._epoch = Epoch(-1, 0, Path(0))
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
 
-    def begin(self, epoch: Epoch, place: Place) -> None:
-        """Begin where the shard stands."""
-        again = self._epoch.again + 1 if self._epoch.number == epoch.number else 0
-        self._epoch = replace(epoch, again=again)
+    def begin(self, epoch: Epoch, position: ShardPosition) -> None:
+        """Begin at the shard's position."""
+        restarts = self._epoch.restarts + 1 if self._epoch.number == epoch.number else 0
+        self._epoch = replace(epoch, restarts=restarts)
         while self._interruption.poll():
             self._interruption.recv_bytes()
         try:
-            self._receiver.begin(self._epoch, [Place(self._shard, place.steps, place.skip)])
-        except HUNG_UP:
+            self._receiver.begin(self._epoch, [replace(position, shard=self._shard)])
+        except DISCONNECTED:
             raise RuntimeError(f"{STREAM_READER} has ended") from None
 
-    def receive(self) -> Received:
-        """Return the next item, or the end."""
+    def receive(self) -> Message:
+        """Return the next item, or the end; raise the error that ended the shard."""
         while True:
             if self._interruption in mp_connection.wait([self._receiver.connection, self._interruption]):
                 raise RuntimeError("the pass was given up")
             try:
-                arrival, item = self._receiver.receive()
-                if arrival.reading != self._epoch.reading or arrival.shard == BEGUN:
+                message = self._receiver.receive()
+                if message.reading != self._epoch.reading or message.shard == BEGUN:
                     continue
-                if arrival.parcel is not None:
+                if not message.ended:
                     self._receiver.take_one()
-            except HUNG_UP:
+            except DISCONNECTED:
                 raise RuntimeError(f"{STREAM_READER} has ended") from None
-            if arrival.error is not None:
-                theirs, cause = cloudpickle.loads(arrival.error)
-                raise theirs from cause
-            return Received(item, arrival.report, ended=arrival.parcel is None)
+            if message.error is not None:
+                raise error_in(message)
+            return message
 
-    def place_now(self, place: Place) -> Place:
+    def current_position(self, position: ShardPosition) -> ShardPosition:
         """Return the shard's position after the items taken."""
-        return place
+        return position
 
     def interrupt(self) -> None:
         """Make a `receive` that waits in another thread raise an error."""
         self._interrupt.send_bytes(b"!")
 
 
-def run_dispatch(connection: Connection, points: list[int]) -> None:
-    """Read streams for workers, with a connection per shard of each, until the main process wants no more.
+def run_dispatch(connection: Connection, streams: list[int]) -> None:
+    """Read streams for workers, with a connection per shard of each, until the main process disconnects.
 
-    `points` are the connections' stream numbers.
+    `streams` are the connections' stream numbers.
     """
     try:
-        watch = begin(connection)
-        to_workers = received_ends(connection, len(points))
-        prepare(connection)
-        dispatch = received_dispatch(connection)
-        blocks = blocks_for_each(len(points))
-        for point, line in zip(points, to_workers, strict=True):
-            threading.Thread(target=serve_shard, args=(line, blocks, dispatch, point, watch), daemon=True).start()
-        give_up_when_told(connection, dispatch)
-    except HUNG_UP:
+        watch = initialize_process(connection)
+        to_workers = receive_connections(connection, len(streams))
+        run_preparations(connection)
+        dispatch = receive_dispatch(connection)
+        blocks = blocks_for_each(len(streams))
+        for stream, to_worker in zip(streams, to_workers, strict=True):
+            arguments = (to_worker, blocks, dispatch, stream, watch)
+            threading.Thread(target=serve_shard, args=arguments, daemon=True).start()
+        serve_commands(connection, dispatch)
+    except DISCONNECTED:
         pass  # the main process closed its end
 
 
-def received_dispatch(connection: Connection) -> Dispatch:
+def receive_dispatch(connection: Connection) -> Dispatch:
     """Return the streams that the main process sends, with their division."""
     division: Division = pickle.loads(connection.recv_bytes())
     pickled = connection.recv_bytes()
@@ -241,38 +244,34 @@ def received_dispatch(connection: Connection) -> Dispatch:
         return Dispatch(cloudpickle.loads(pickled), division)
     except Exception as error:
         add_note(error, f"penstock: when {STREAM_READER} loaded the stream")
-        return _NotLoaded(error)
+        return _FailedDispatch(error)
 
 
-class _NotLoaded(Dispatch):
-    """Stands for streams that could not be loaded, and raises the error whenever one is requested."""
+class _FailedDispatch(Dispatch):
+    """Streams that could not be loaded: each request raises the error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def give_up(self, epoch: int) -> None:
+    def abandon_before(self, epoch: int) -> None:
         pass
 
-    def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
+    def begin(self, stream: int, epoch: Epoch, position: ShardPosition) -> ShardPass:
         raise self._error
 
 
-def give_up_when_told(connection: Connection, dispatch: Dispatch) -> None:
+def serve_commands(connection: Connection, dispatch: Dispatch) -> None:
     """Abandon epochs on request, until the main process closes its end, which raises what a connection raises."""
     while True:
-        dispatch.give_up(int.from_bytes(connection.recv_bytes()))
-        connection.send_bytes(b"given up")
+        dispatch.abandon_before(int.from_bytes(connection.recv_bytes()))
+        connection.send_bytes(b"abandoned")
 
 
-def serve_shard(line: Connection, blocks: int, dispatch: Dispatch, point: int, watch: Watch) -> None:
+def serve_shard(to_worker: Connection, blocks: int, dispatch: Dispatch, stream: int, watch: StatusWriter) -> None:
     """Serve one worker; what would end a process ends this one, not just the thread."""
-
-    def begin(epoch: Epoch, place: Place) -> ShardPass:
-        return dispatch.begin(point, epoch, place)
-
     try:
-        Sender(line, blocks, begin, lambda _: STREAM_READER, watch).serve()
-    except HUNG_UP:
+        Sender(to_worker, blocks, partial(dispatch.begin, stream), lambda _: STREAM_READER, watch).serve()
+    except DISCONNECTED:
         pass  # the worker has ended
     except SystemExit as error:
         os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))

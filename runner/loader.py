@@ -3,56 +3,41 @@
 from __future__ import annotations
 
 import copy
-import os
 import sys
-import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import torch
 
 from ..errors.checks import takes_only
 from ..pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
-from ..pipes.iter.convert import MapToIterConverter
-from ..pipes.iter.shard import ShardingFilter
-from ..pipes.iter.transform import StreamMapper
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
-    Tally,
-    Throttle,
     chain_shape,
     check_state,
     copy_of,
     expect_whole,
     hand_down,
     header,
-    load_place,
-    place_of,
     replace_live_iterator,
-    walk,
 )
 from ..state.error_context import asked_by
-from ..state.fields import NotPlain
-from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
-from ..views.explanation import Explanation, explained
-from ..views.nodes import Share
-from ..views.picture import Picture
-from ..views.profile import Profile
 from ..views.run import run_loader
-from ..views.times import Consumer, measure, measured_steps
+from ..views.times import Consumer, measure
 from ..workers.ranks import telling_other_ranks
-from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
-from .profiles import profile_of
-from .reader import ShardReader, expect_shards
+from .loader_iterator import DataLoader2Iterator
+from .loader_position import LoaderPosition, load_position, one_line, position_in
+from .loader_reports import LoaderReports
+from .merging import in_one_piece, merge_state_dicts, reader_below
+from .readable import as_iterable, expect_pipe, readable
+from .reader import expect_shards
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
 
-__all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
+__all__ = ["DataLoader2"]
 
 T = TypeVar("T")
 AdapterFunction = Callable[[Any], Any]
@@ -79,59 +64,7 @@ _ARGUMENTS_OF_TORCH = {
 """Arguments of torch's DataLoader, and their equivalents here."""
 
 
-class PauseIteration(StopIteration):
-    """Raised by a paused loader iterator, such as at its limit; a `for` loop ends on it."""
-
-
-class DataLoader2Iterator(Iterator[T]):
-    """One epoch of a loader, as `iter()` returns it.
-
-    >>> import penstock as ps
-    >>> iterator = iter(DataLoader2(ps.iter.IterableWrapper(range(5))))
-    >>> iterator.limit(2)
-    >>> list(iterator)
-    [0, 1]
-    >>> iterator.resume()
-    >>> list(iterator)
-    [2, 3]
-    """
-
-    def __init__(self, items: Generator[T, None, None], iterator_id: int) -> None:
-        self.iterator_id = iterator_id
-        self._items = items
-        self._limit: int | None = None
-        self._left: int | None = None
-
-    def __next__(self) -> T:
-        if self._left is not None:
-            if self._left == 0:
-                raise PauseIteration("this iterator is paused: resume() continues it")
-            self._left -= 1
-        return next(self._items)
-
-    def limit(self, num_batches: int | None) -> None:
-        """Pause after `num_batches` items, and again as many after each `resume()`; None sets no limit.
-
-        A `for` loop over a paused iterator ends.
-        """
-        if num_batches is not None:
-            expect_whole("num_batches", num_batches, least=0)
-        self._limit = self._left = num_batches
-
-    def pause(self) -> None:
-        """Hand out nothing until `resume()`. Prefetched items are kept; prefetching stays within its limits."""
-        self._left = 0
-
-    def resume(self) -> None:
-        """Continue, for as many items as the limit allows."""
-        self._left = self._limit
-
-    def close(self) -> None:
-        """Abandon the epoch."""
-        self._items.close()
-
-
-class DataLoader2(Generic[T]):
+class DataLoader2(LoaderReports[T]):
     """Yield the items of a chain, epoch after epoch: each `iter()` of the loader begins an epoch.
 
     `datapipe_adapter_fn` is a function, or several, that return a changed chain; each is applied once. The loader
@@ -180,22 +113,18 @@ class DataLoader2(Generic[T]):
         if not isinstance(adapters, (Iterable, type(None))):
             raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
         self.datapipe_adapter_fns = None if adapters is None else [*adapters]
-        _expect_pipe(datapipe)
+        expect_pipe(datapipe)
         self.progress = progress
         self.datapipe = copy_of(datapipe)
         for adapt in self.datapipe_adapter_fns or ():
-            self.datapipe = adapt(_iterable(self.datapipe))
-            _expect_pipe(self.datapipe)
-        self._consumer: Consumer | None = None
-        """What the program does with the items, if the loader is to be profiled."""
+            self.datapipe = adapt(as_iterable(self.datapipe))
+            expect_pipe(self.datapipe)
         if profile:
             self._consumer = Consumer()
         self.valid_iterator_id: int | None = None
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         if autotune:
             self.reading_service.autotune()
-        self._read: Any = None
-        """The chain as the reading service prepared it."""
         self._seed: int | None = None
         self._drawn: int | None = None
         """The seed if none was given. Each rank draws one; all use rank 0's."""
@@ -203,15 +132,7 @@ class DataLoader2(Generic[T]):
         self._reseeded: int | None = None
         """The seed set during an epoch, for later epochs."""
         self._under_way = False
-        self._place: dict[str, Any] | None = None
-        self._place_is_own = False
-        """Whether `_place` is this rank's own."""
-        self._tally = Tally()
-        """How many items of this epoch were handed out."""
-        self._marks: deque[tuple[int, dict[str, Any]]] = deque(maxlen=2)
-        """States taken now and then, each with the number of items handed out by then."""
-        self._began_at: Any = []
-        """The steps of the state that the epoch resumed from."""
+        self._position = LoaderPosition()
         self._shown = ExitStack()
         """It ends the progress bar of the epoch under way."""
         self._shut_down = False
@@ -234,10 +155,10 @@ class DataLoader2(Generic[T]):
         adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
         if adapt is not None:
             self._read = readable(adapt(self._read))
-        if self._place is None:
+        if self._position.loaded is None:
             hand_down(self._read, [])
         else:
-            self._load(self._place)
+            load_position(self._read, self._position.loaded)
         self._read._epoch = self._epoch
         items = iter(self._read)
         if self._consumer is not None:
@@ -255,7 +176,7 @@ class DataLoader2(Generic[T]):
         reader = reader_below(read)
         if reader is None:
             return len(read)
-        steps = self._place["steps"] if self._place is not None else self._began_at
+        steps = self._position.steps_at_start
         return reader.length_from(steps[-1] if steps else {})
 
     def seed(self, seed: int) -> None:
@@ -263,7 +184,7 @@ class DataLoader2(Generic[T]):
         expect_whole("seed", seed, least=0)
         if seed >= 2**64:
             raise ValueError(f"seed must be less than 2**64, and is {seed}")
-        if self._under_way or (self._place is not None and self._place["steps"]):
+        if self._under_way or self._position.steps_at_start:
             self._reseeded = int(seed)
         else:
             self._seed, self._epoch = int(seed), 0
@@ -281,24 +202,24 @@ class DataLoader2(Generic[T]):
                 "the loader was shut down in the middle of an epoch, so its position is gone: take the state before, "
                 "such as at the end of the `with`"
             )
-        here = self._place_before_last if before_last else self._place_now
-        self._initialized()
-        together = self.reading_service.together
-        if together is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
+        read = self._initialized()
+        rank_sync = self.reading_service.rank_sync
+        if rank_sync is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
             self._agree()
+        here = self._position.before_last(read) if before_last else self._position.now(read)
         own = {
             **header(self._chain),
             "read_through": self._read_through(),
-            "state": {**here(), "epoch": self._epoch},
+            "state": {**here, "epoch": self._epoch},
             "num_shards": self.reading_service.num_shards,
             "rank": self._rank(),
             "seed": self._base_seed(),
             "epoch": self._epoch,
             "reseeded": self._reseeded,
         }
-        if together is None or local:
+        if rank_sync is None or local:
             return in_one_piece(own)
-        return merge_state_dicts(together.all_ranks().exchange("take a state", own))
+        return merge_state_dicts(rank_sync.all_ranks().exchange("take a state", own))
 
     @telling_other_ranks()
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -316,25 +237,25 @@ class DataLoader2(Generic[T]):
         state_dict = check_state(self._chain, state_dict, strict, *entries)
         if state_dict["read_through"] != self._read_through():
             raise ValueError(
-                f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
-                f"reads through {_one_line(self._read_through())}: use the same kind of reading service"
+                f"the state is of a loader that reads through {one_line(state_dict['read_through'])}, and this one "
+                f"reads through {one_line(self._read_through())}: use the same kind of reading service"
             )
         seed, epoch = state_dict["seed"], state_dict["epoch"]
         reseeded = state_dict["reseeded"]
         numbers = (seed, epoch) if reseeded is None else (seed, epoch, reseeded)
         if not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError("a loader's state has a seed and an epoch, and perhaps another seed, which are integers")
-        place = self._place_in(state_dict)
+        position = position_in(state_dict, self._rank())
         if state_dict["num_shards"] is not None:
             expect_shards(state_dict["num_shards"])
-        self._load(place)  # raises if the chain cannot resume there
+        load_position(self._initialized(), position)  # raises if the chain cannot resume there
         hand_down(self._initialized(), [])  # the next epoch loads it again
         if self._under_way:
             self._under_way = False
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
-        self._seed, self._epoch, self._reseeded, self._place = seed, epoch, reseeded, place
-        self._place_is_own = state_dict["rank"] is not None
+        self._seed, self._epoch, self._reseeded = seed, epoch, reseeded
+        self._position = LoaderPosition(position, is_local=state_dict["rank"] is not None)
         for reader in self._readers():
             reader.shutdown()
 
@@ -346,92 +267,6 @@ class DataLoader2(Generic[T]):
         {'items': 3, 'skipped': 0, 'retried': 0}
         """
         return run_loader(self)
-
-    def stats(self) -> dict[str, dict[str, Any]]:
-        """Return what the chain's steps with an `on_error` counted in this epoch, summed over all shards.
-
-        It has the form of a chain's `stats()`. Worker processes report at the end of a shard, and now and then before;
-        their last reports count, including items read ahead.
-
-        >>> import penstock as ps
-        >>> loader = DataLoader2(ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip"))
-        >>> list(loader), loader.stats()["map"]["skipped"]
-        ([1, 3], 1)
-        """
-        counts = self._initialized().stats()
-        for reader in self._readers():
-            counts = {**reader.stats(), **counts}
-        return counts
-
-    def profile(self) -> Profile:
-        """Return where the time goes: how long the program waited for items, and what each step took.
-
-        It covers the epoch under way, or else the last one, in this process and in the workers up to their last
-        reports. Raises RuntimeError unless the loader was made with `profile=True`.
-
-        >>> import penstock as ps
-        >>> loader = DataLoader2(ps.iter.IterableWrapper(range(100)).map(str).batch(10), profile=True)
-        >>> items = list(loader)
-        >>> [step.name for step in loader.profile().steps]
-        ['IterableWrapper', 'map', 'batch', 'loader']
-        """
-        if self._consumer is None:
-            raise RuntimeError("nothing was measured: make the loader with profile=True, and read it")
-        profile = profile_of(self._initialized(), self._consumer)
-        profile.picture = self._picture(profile.shares(measured_steps(self.datapipe)))
-        return profile
-
-    def explain(self) -> Explanation:
-        """Return, in words, what the chain will do as the reading service reads it, and known mistakes.
-
-        Nothing is read and nothing starts.
-
-        >>> import penstock as ps
-        >>> dp = ps.iter.IterableWrapper(range(3)).sharding_filter()
-        >>> service = ps.MultiProcessingReadingService(num_workers=4)
-        >>> with DataLoader2(dp, reading_service=service) as loader:
-        ...     print(loader.explain().warnings[0].what)
-        sharding_filter divides 3 items among 4 shards.
-        """
-        return explained(self._chain, self.reading_service.how_read())
-
-    def visualize(self, path: str | os.PathLike[str] | None = None) -> Picture:
-        """Return the picture of the chain, with where its steps run; with a `path`, write it to a file too.
-
-        The files are those of a chain's `visualize`.
-
-        >>> import penstock as ps
-        >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).visualize()
-        IterableWrapper(range(0, 5)).batch(2)
-        """
-        picture = self._picture()
-        if path is not None:
-            picture.save(path)
-        return picture
-
-    def _picture(self, shares: Mapping[int, Share] | None = None) -> Picture:
-        how = self.reading_service.how_read()
-        return Picture(self.datapipe, shares, f"in {how.workers_in_words}" if how and how.workers else None)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {**self.visualize()._repr_mimebundle_(), "text/plain": repr(self)}
-
-    @property
-    def tuned(self) -> str:
-        """The settings that `autotune` and "auto" have found so far.
-
-        It is empty if there are none.
-
-        >>> import penstock as ps
-        >>> dp = ps.iter.IterableWrapper(range(5)).threadpool_map(str, max_workers="auto")
-        >>> loader = DataLoader2(dp)
-        >>> items = list(loader)
-        >>> loader.tuned.startswith("threadpool_map(max_workers=")
-        True
-        """
-        found = {name: sorted({*counts["tuned"]}) for name, counts in self.stats().items() if "tuned" in counts}
-        texts = [f"{name}({text})" for name, several in found.items() for text in several]
-        return f"{', '.join(texts)}: write them down" if texts else ""
 
     @property
     def dataset(self) -> NoReturn:
@@ -483,50 +318,34 @@ class DataLoader2(Generic[T]):
         return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
 
     def _one_epoch(self, items: Iterator[T]) -> Generator[T, None, None]:
-        start = self._place_of(self._read)
-        self._tally, self._marks, self._began_at = Tally(), deque([(0, start)], maxlen=2), start["steps"]
-        self._under_way, self._place = True, None
-        with self._shown_progress():
-            pace = Throttle()
-            while True:
-                step = pace.items_to_go
-                expected = self._tally.items + step
-                yield from self._tally.follow(islice(items, step))
-                if self._tally.items < expected:
-                    break
-                if pace.due(step):
-                    started = time.perf_counter()
-                    with suppress(NotPlain):
-                        self._marks.append((self._tally.items, self._place_of(self._read)))
-                    pace.record(started)
+        self._position.begin(self._read)
+        self._under_way = True
+        with self._progress_bar():
+            for chunk in self._position.chunks(self._read, items):
+                yield from chunk
         self._finish_epoch()
 
-    def _shown_progress(self) -> ExitStack:
+    def _progress_bar(self) -> ExitStack:
         """Return what ends the progress bar of the epoch that begins now, if it has one."""
         self._shown = shown = ExitStack()
-        if not self.progress or not is_watched():
-            return shown
-        reader, before = reader_below(self._read), 0
-        if reader is not None and self._began_at:
-            with suppress(Exception):  # the bar then counts from where the epoch resumed
-                before = reader.given_at(self._began_at[-1])
-        tally, is_running = self._tally, self._read._pass.is_running
-        bar = progress_bar(
-            f"epoch {self._epoch + 1}",
-            lambda: before + tally.items,
-            total=known_length(self),
-            notes=lambda waiting: losses_and_waits(self.stats(), waiting),
-            is_running=is_running,
-            leave=None,
-        )
-        shown.enter_context(bar)
+        if self.progress and is_watched():
+            before, tally = self._position.items_before(self._read), self._position.tally
+            bar = progress_bar(
+                f"epoch {self._epoch + 1}",
+                lambda: before + tally.items,
+                total=known_length(self),
+                notes=lambda waiting: losses_and_waits(self.stats(), waiting),
+                is_running=self._read._pass.is_running,
+                leave=None,
+            )
+            shown.enter_context(bar)
         return shown
 
     def _agree(self) -> None:
         """Check that all ranks read the same, and adopt their common seed."""
-        if (together := self.reading_service.together) is None:
+        if (rank_sync := self.reading_service.rank_sync) is None:
             return
-        told = {
+        common = {
             "chain": chain_shape(self._chain),
             "arguments": [
                 # Strings may be paths on each rank's own disk.
@@ -536,91 +355,24 @@ class DataLoader2(Generic[T]):
             "num_shards": self.reading_service.num_shards,
             "epoch": self._epoch,
             "reseeded": self._reseeded,
-            "state": None if self._place_is_own else self._place,
+            "state": None if self._position.is_local else self._position.loaded,
             "random_split": [reader.random_state()["splits"] for reader in self._readers()],
         }
-        self._seed = together.begin(told, self._seed, self._base_seed())
-
-    def _place_now(self) -> dict[str, Any]:
-        return self._place or self._place_of(self._initialized())
-
-    def _place_of(self, read: IterDataPipe[Any]) -> dict[str, Any]:
-        place = place_of(read)
-        return {**place, "steps": steps_alone(read, place["steps"])}
-
-    def _load(self, place: Any) -> None:
-        read = self._initialized()
-        if isinstance(place, dict) and isinstance(place.get("steps"), (list, tuple)):
-            place = {**place, "steps": steps_around(read, [*place["steps"]])}
-        load_place(read, place)
-
-    def _place_before_last(self) -> dict[str, Any]:
-        reader = reader_below(self._initialized())
-        if not self._under_way or not self._tally.items:
-            raise RuntimeError(
-                "no item was yielded since the epoch began or was resumed: use state_dict() without before_last"
-            )
-        if reader is None:
-            raise RuntimeError(
-                "where the loader stood before its last item is known where nothing but fullsync, pin_memory and "
-                "to_device comes after the workers: keep the state that you took before"
-            )
-        before = self._tally.items - 1
-        items, place = [mark for mark in self._marks if mark[0] <= before][-1]
-        return {**place, "steps": [reader.node_after(place["steps"][-1] if place["steps"] else {}, before - items)]}
-
-    def _place_in(self, state: dict[str, Any]) -> Any:
-        """Return this rank's place from a state."""
-        theirs, place = state["rank"], state["state"]
-        if theirs is None:
-            return place
-        if not (isinstance(theirs, list) and len(theirs) == 3):
-            raise ValueError(f"a state is of no rank, or of one of several, and not of {theirs!r:.60}")
-        here, ranks, _ = self._rank() or [None, 1, False]
-        part, parts, is_bound = theirs
-        is_begun = isinstance(place, dict) and place.get("steps")
-        if is_begun and not (parts == ranks and (part == here or is_bound is True)):
-            raise ValueError(
-                f"the state is that of {_of_rank(part, parts)}, and this loader's would be that of "
-                f"{_of_rank(here, ranks)}: "
-                + (
-                    "a sharding_filter for ranks resumes only on the same number of ranks"
-                    if is_bound is True
-                    else "give every rank the state of all, which state_dict() or merge_state_dicts() returns"
-                )
-            )
-        return place
+        self._seed = rank_sync.begin(common, self._seed, self._base_seed())
 
     def _rank(self) -> list[Any] | None:
         """Return this rank's part, the number of parts, and whether states resume on that many ranks only."""
-        together = self.reading_service.together
-        if together is None:
+        rank_sync = self.reading_service.rank_sync
+        if rank_sync is None:
             return None
         reader = reader_below(self._initialized())
         assert reader is not None  # `ShardingReadingService` requires one for ranks
-        return [together.part.rank if together.reads else None, together.part.ranks, reader.options.by_ranks]
+        return [rank_sync.part.rank if rank_sync.reads else None, rank_sync.part.ranks, reader.options.by_ranks]
 
     def _read_through(self) -> list[str]:
         read = self._initialized()
         reader = reader_below(read)
         return chain_shape(read if reader is None else reader)
-
-    @property
-    def _chain(self) -> IterDataPipe[T]:
-        return readable(self.datapipe)
-
-    def _initialized(self) -> IterDataPipe[T]:
-        """Return the chain that is read; no process starts and nothing is read before its first item is requested."""
-        if self._read is None:
-            chain = self._chain
-            if self._consumer is not None:
-                measure(chain)
-            self._read = readable(self.reading_service.initialize(chain))
-        read: IterDataPipe[T] = self._read
-        return read
-
-    def _readers(self) -> list[ShardReader]:
-        return [pipe for pipe in walk(self._initialized()) if isinstance(pipe, ShardReader)]
 
     def _end_epoch_under_way(self, message: str) -> None:
         replace_live_iterator(self._initialized(), message)
@@ -629,7 +381,8 @@ class DataLoader2(Generic[T]):
 
     def _finish_epoch(self) -> None:
         if self._under_way:
-            self._under_way, self._began_at = False, []
+            self._under_way = False
+            self._position.end()
             self._epoch += 1
             if self._reseeded is not None:
                 self._seed, self._epoch, self._reseeded = self._reseeded, 0, None
@@ -639,30 +392,3 @@ class DataLoader2(Generic[T]):
         if self._seed is None and self._drawn is None:
             self._drawn = int(torch.empty((), dtype=torch.int64).random_().item())
         return self._drawn if self._seed is None else self._seed  # type: ignore[return-value]
-
-
-def readable(chain: Any) -> IterDataPipe[Any]:
-    """Return a chain as one of our own iterable pipes; TypeError for anything else."""
-    _expect_pipe(chain)
-    pipe: Any = _iterable(chain)
-    # Another library's pipe resumes by reading the earlier items again.
-    ours: IterDataPipe[Any] = pipe if isinstance(pipe, IterDataPipe) else StreamMapper(pipe, iter)
-    return ours
-
-
-def _iterable(chain: Any) -> Any:
-    is_read_by_index = isinstance(chain, TorchMapDataPipe)
-    return ShardingFilter(MapToIterConverter(chain)) if is_read_by_index else chain
-
-
-def _expect_pipe(chain: object) -> None:
-    if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
-        raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
-
-
-def _one_line(shape: Any) -> str:
-    return " ← ".join(str(line).strip() for line in shape) if isinstance(shape, list) else repr(shape)[:200]
-
-
-def _of_rank(rank: Any, ranks: Any) -> str:
-    return f"rank {rank} of {ranks}" if rank is not None else f"{ranks} ranks" if ranks != 1 else "no rank"

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ..registry import Path, capture, copy_of, flatten, walk
 from .dispatch import Dispatch, LocalFeed, divided
-from .shards import (
-    Dispatched,
-    Division,
-    Epoch,
-    Place,
-    ReadOptions,
-    Received,
-    ShardPass,
-    Shards,
-    Turns,
-    WorkerInfo,
-)
+from .dispatched import connect_feeds
+from .options import Division, ReadOptions, WorkerInfo
+from .positions import Epoch, Message, RoundRobin, ShardPosition
+from .shards import ShardPass, Shards
 
 __all__ = ["LocalShards"]
 
@@ -41,51 +33,50 @@ class LocalShards:
     def open(self) -> None:
         """Do nothing: there is no process to start."""
 
-    def begin(self, places: Iterable[Place], seed: int, path: Path, settled: list[Any], goes_on: bool = False) -> None:
-        """Begin an epoch with the shards to read, or go on with it; its steps get what they have `settled`."""
+    def begin(
+        self, positions: list[ShardPosition], seed: int, path: Path, settled: list[Any], resumes: bool = False
+    ) -> None:
+        """Begin an epoch with the shards to read, or resume it; its steps get what they have `settled`."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1
         epoch = Epoch(self._epoch, seed, path, settled=settled)
-        self._passes = {place.shard: self._shards.begin(epoch, place) for place in places}
+        self._passes = {position.shard: self._shards.begin(epoch, position) for position in positions}
 
     def _chain_of(self, shard: int) -> Any:
         chain = self._chain if len(self._division.shards) == 1 else copy_of(self._chain)
-        for pipe in walk(chain):
-            if isinstance(pipe, Dispatched):
-                pipe.feed = LocalFeed(self._dispatch, pipe.point, shard)
-        return chain
+        return connect_feeds(chain, lambda stream: LocalFeed(self._dispatch, stream, shard))
 
-    def items_in_turn(self, turns: Turns, ended: dict[int, int]) -> Iterator[Any]:
-        """Yield the items of all shards in turn; `ended` gets the numbers of items of finished shards."""
-        while len(turns) > 1:
-            for place in turns.round():
-                for item in self._passes[place.shard].items:
-                    place.items += 1
+    def items(self, order: RoundRobin, ended: dict[int, int]) -> Iterator[Any]:
+        """Yield the items of all shards in order; `ended` gets the numbers of items of finished shards."""
+        while len(order) > 1:
+            for position in order.round():
+                for item in self._passes[position.shard].items:
+                    position.items += 1
                     yield item
                     break
                 else:
-                    ended[place.shard] = place.items
-                    turns.end(place)
-        for place in turns:
-            reading = self._passes[place.shard]
+                    ended[position.shard] = position.items
+                    order.end(position)
+        for position in order:
+            reading = self._passes[position.shard]
             yield from reading.items
-            ended[place.shard] = reading.place_now().items
-            turns.end(place)
+            ended[position.shard] = reading.current_position().items
+            order.end(position)
 
-    def receive(self, shard: int) -> Received:
+    def receive(self, shard: int) -> Message:
         """Return the next item of a shard, or its end."""
         reading = self._passes[shard]
         for item in reading.items:
-            return Received(item, reading.if_due(lambda chain: flatten(capture(chain))))
-        return Received(ended=True)
+            return Message(shard, item, report=reading.report_if_due(lambda chain: flatten(capture(chain))))
+        return Message(shard, ended=True)
 
-    def place_now(self, place: Place) -> Place:
+    def current_position(self, position: ShardPosition) -> ShardPosition:
         """Return the position of a shard that is not read ahead."""
-        return self._passes[place.shard].place_now()
+        return self._passes[position.shard].current_position()
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
-        """Return, for each shard, what its steps counted."""
+        """Return the counts of the steps of each shard."""
         return {shard: chain.stats() for shard, chain in [*self._shards.chains.items()]}
 
     def chains(self) -> list[Any]:
@@ -101,7 +92,7 @@ class LocalShards:
                     pipe.interrupt()
 
     def shutdown(self) -> None:
-        """Abandon what is being read."""
+        """Abandon the passes."""
         passes, self._passes = self._passes, {}
         for reading in passes.values():
             reading.close()

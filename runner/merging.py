@@ -86,7 +86,7 @@ def _items_of(state: Mapping[str, Any]) -> Any:
     """Return how many items each shard has given; ranks that read the same may record positions differently."""
     steps = state["state"]["steps"]
     own = steps[-1].get("own") if steps else None
-    return own and (own["given"], {place[0]: place[3] for place in own["standing"]})
+    return own and (own["given"], {position[0]: position[3] for position in own["standing"]})
 
 
 def _merged(nodes: list[Node]) -> Node:
@@ -126,7 +126,7 @@ def stays_in_thread(pipe: Any) -> bool:
 
 
 def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
-    """Return a state's steps up to the reader, which stands where the chain's last item was handed out."""
+    """Return a state's steps up to the reader, at the position of the chain's last item handed out."""
     reader = reader_below(read)
     if reader is None or read is reader or not steps:
         return steps

@@ -9,8 +9,8 @@ from typing import Any
 from ..registry import walk
 from ..views.profile import Profile
 from ..views.times import Consumer, StepTimes, WorkerTimes, add_up_times, times_of_steps
+from .positions import Report
 from .reader import ShardReader
-from .shards import ShardProfile
 
 __all__ = ["profile_of"]
 
@@ -19,9 +19,11 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
     """Return the profile of a chain that a reading service made, whose steps are measured."""
     readers = [pipe for pipe in walk(read) if isinstance(pipe, ShardReader)]
     here = [chain for reader in readers for chain in reader.chains_here()]
-    reports = [report for reader in readers for report in reader.profiles()]
+    reports = [report for reader in readers for report in reader.reports() if report.step_times is not None]
     by_shard = groupby(reports, key=lambda report: report.shard)
-    in_workers = add_up_times(add_up_times((report.steps for report in each), in_turn=True) for _, each in by_shard)
+    in_workers = add_up_times(
+        add_up_times((report.step_times or [] for report in each), in_turn=True) for _, each in by_shard
+    )
     own = times_of_steps(read)
     if here:
         with_own = [times_of_steps(chain, read) for chain in here]
@@ -51,13 +53,13 @@ def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
     return replace(step, own=0.0, waiting=waiting)
 
 
-def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:
+def _workers_of(reports: list[Report]) -> list[WorkerTimes]:
     """Return the times of each worker: several shards report on one worker; the newest report counts."""
     latest: dict[tuple[str, tuple[int, int]], WorkerTimes] = {}
     for report in reports:
-        key = report.worker.name, report.reading
-        if key not in latest or latest[key].items < report.worker.items:
-            latest[key] = report.worker
+        key = report.worker_times.name, report.reading
+        if key not in latest or latest[key].items < report.worker_times.items:
+            latest[key] = report.worker_times
     total: dict[str, WorkerTimes] = {}
     for (name, _), times in latest.items():
         before = total.setdefault(name, WorkerTimes(name))

@@ -1,4 +1,4 @@
-"""What each rank of a distributed program reads, and how all ranks end an epoch together."""
+"""The ranks of a distributed program: the part that each reads, and the end of an epoch, which all agree on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..errors.notes import add_note, describe_item
 from ..registry import close
 from ..workers.ranks import AllRanks, by_rank, expect_no_second_division
 
-__all__ = ["Counts", "Ends", "Others", "Part", "Together"]
+__all__ = ["Counts", "Ends", "Others", "Part", "RankSync"]
 
 Ends = Literal["stop", "pad", "drop"]
 
 _FAILED, _ENDED, _REPEATING, _READY = range(4)
 _NO_MORE = object()
 _WHO_FAILED = "say who failed"
-_COUNTING = 5.0
+_COUNTS_WITHIN = 5.0
 """Seconds for counting dropped items."""
 
 Others = Literal["same", "broadcast", "none"]
@@ -33,7 +33,7 @@ Others = Literal["same", "broadcast", "none"]
 
 @dataclass(frozen=True)
 class Part:
-    """Which part of the data a rank reads."""
+    """The part of the data that a rank reads."""
 
     rank: int | None = 0
     """The part's number, which several ranks may share; None if the rank gets no items."""
@@ -52,11 +52,11 @@ class Counts(Protocol):
     """For each part, how many of these were repeated because the part is shorter than others."""
     dropped: int
     """How many items of this rank's part were dropped at the end because another part is shorter."""
-    goes_on: bool
+    resumes: bool
     """Whether the epoch resumes from a state."""
 
 
-class Together:
+class RankSync:
     """Yields the items of one rank's part, and ends when the other ranks do."""
 
     def __init__(self, part: Part, ends: Ends, steps_per_epoch: int | None, timeout: float) -> None:
@@ -79,13 +79,13 @@ class Together:
         """Return the ranks, which meet at the first call."""
         if self._all is None or not self._all.is_of_this_world():
             self._all = AllRanks(self.timeout)
-            told = self._all.exchange("say which parts they read", (self.part, self.reads_elsewhere))
-            self._parts = [part for part, _ in told]
+            answers = self._all.exchange("say which parts they read", (self.part, self.reads_elsewhere))
+            self._parts = [part for part, _ in answers]
             _expect_all_parts(self._parts)
-            if len({reads_elsewhere for _, reads_elsewhere in told}) > 1:
+            if len({reads_elsewhere for _, reads_elsewhere in answers}) > 1:
                 raise ValueError(
                     "the chains differ: on some ranks a step after the workers reads in a thread, as prefetch does: "
-                    + by_rank([f"such a step: {reads_elsewhere}" for _, reads_elsewhere in told])
+                    + by_rank([f"such a step: {reads_elsewhere}" for _, reads_elsewhere in answers])
                 )
             self._make_groups()
         return self._all
@@ -111,30 +111,30 @@ class Together:
         """Whether this rank reads its part itself."""
         return self.part.rank is not None and (self._first is None or self._first == self.all_ranks().rank)
 
-    def begin(self, told: dict[str, Any], seed: int | None, drawn: int) -> int:
-        """Check that `told` is the same on all ranks, and return their seed.
+    def begin(self, common: dict[str, Any], seed: int | None, drawn: int) -> int:
+        """Check that `common` is the same on all ranks, and return their seed.
 
         It is the seed that ranks were given, or else rank 0's draw. Raises ValueError on all ranks if anything differs.
         """
-        told = {**told, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
-        digests = {name: _digest_of_value(value) for name, value in told.items()}
-        everybody = self.all_ranks()
-        met = everybody.exchange("begin an epoch", ((digests, seed, drawn), self._readers().is_out_of_step))
-        heard = [each for each, _ in met]
-        differing = [name for name in told if len({each[name] for each, _, _ in heard}) > 1]
+        common = {**common, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
+        digests = {name: _digest_of_value(value) for name, value in common.items()}
+        all_ranks = self.all_ranks()
+        answers = all_ranks.exchange("begin an epoch", ((digests, seed, drawn), self._readers().is_out_of_step))
+        seeded = [each for each, _ in answers]
+        differing = [name for name in common if len({each[name] for each, _, _ in seeded}) > 1]
         if differing:
-            values = self.all_ranks().exchange("say what differs", {name: told[name] for name in differing})
+            values = self.all_ranks().exchange("say what differs", {name: common[name] for name in differing})
             raise ValueError(
                 "the ranks do not read the same: "
                 + "; ".join(_difference(name, [value[name] for value in values]) for name in differing)
             )
-        seeds: set[int] = {each for _, each, _ in heard if each is not None}
+        seeds: set[int] = {each for _, each, _ in seeded if each is not None}
         if len(seeds) > 1:
-            raise ValueError(f"the ranks have different seeds: {by_rank([each for _, each, _ in heard])}")
-        if any(is_out_of_step for _, is_out_of_step in met):
+            raise ValueError(f"the ranks have different seeds: {by_rank([each for _, each, _ in seeded])}")
+        if any(is_out_of_step for _, is_out_of_step in answers):
             self._readers().leave()
             self._make_groups()
-        seeds = seeds or {heard[0][2]}
+        seeds = seeds or {seeded[0][2]}
         return seeds.pop()
 
     def interrupt(self) -> None:
@@ -143,7 +143,7 @@ class Together:
             self._reading.interrupted.set()
 
     def leave(self) -> None:
-        """Let go of the other ranks."""
+        """Leave the process groups."""
         for ranks in (self._all, self._reading):
             if ranks is not None:
                 ranks.leave()
@@ -172,9 +172,9 @@ class Together:
             while True:
                 item: Any = _NO_MORE if is_repeating else self._next(counts, items)
                 sent = self._packed(counts, item)
-                says = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
-                goes_on, some_begin_to_repeat = self._goes_on(counts, says)
-                if not goes_on:
+                status = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
+                continues, some_begin_to_repeat = self._continues(counts, status)
+                if not continues:
                     self._count_dropped(counts, item, items)
                     return
                 if item is _NO_MORE:
@@ -195,8 +195,8 @@ class Together:
     def _without_reading(self, counts: Counts) -> Iterator[Any]:
         """Yield what the part's first rank sends, or None if this rank gets no items."""
         while True:
-            goes_on, some_begin_to_repeat = self._goes_on(counts, None)
-            if not goes_on:
+            continues, some_begin_to_repeat = self._continues(counts, None)
+            if not continues:
                 break
             if some_begin_to_repeat:
                 self._expect_items(True)
@@ -212,7 +212,7 @@ class Together:
         try:
             return next(items, _NO_MORE)
         except Exception as error:
-            self._let_others_fail(counts, error)
+            self._report_failure(counts, error)
             raise
 
     def _packed(self, counts: Counts, item: Any) -> bytes:
@@ -226,33 +226,33 @@ class Together:
                 error,
                 f"{describe_item(item)} could not be pickled, so it cannot be sent to the other ranks of its part",
             )
-            self._let_others_fail(counts, error)
+            self._report_failure(counts, error)
             raise
 
-    def _let_others_fail(self, counts: Counts, error: Exception) -> None:
+    def _report_failure(self, counts: Counts, error: Exception) -> None:
         with suppress(RuntimeError):  # the original error matters, not that others are silent
             self._agree(counts, _FAILED)
             self._readers().exchange(_WHO_FAILED, f"{type(error).__name__}: {error}"[:1000])
 
-    def _goes_on(self, counts: Counts, says: int | None) -> tuple[bool, bool]:
+    def _continues(self, counts: Counts, status: int | None) -> tuple[bool, bool]:
         """Return whether all ranks give one more item, and whether some begin to repeat items."""
-        least, greatest = self._agree(counts, says)
+        least, greatest = self._agree(counts, status)
         if least == _FAILED:
-            told = self._readers().exchange(_WHO_FAILED, None)
-            failed = "; ".join(f"rank {rank} failed: {error}" for rank, error in enumerate(told) if error)
+            answers = self._readers().exchange(_WHO_FAILED, None)
+            failed = "; ".join(f"rank {rank} failed: {error}" for rank, error in enumerate(answers) if error)
             raise RuntimeError(f"all ranks stop here, after {counts.given} items of this epoch: {failed}")
         if self.steps_per_epoch is not None:
-            goes_on = counts.given < self.steps_per_epoch
+            continues = counts.given < self.steps_per_epoch
         else:
-            goes_on = (greatest if self._ends == "pad" else least) == _READY
-            if not goes_on and least < greatest and not counts.given and not counts.goes_on:
-                self._expect_items(says != _ENDED)
-        return goes_on, goes_on and least == _ENDED
+            continues = (greatest if self._ends == "pad" else least) == _READY
+            if not continues and least < greatest and not counts.given and not counts.resumes:
+                self._expect_items(status != _ENDED)
+        return continues, continues and least == _ENDED
 
     def _expect_items(self, has_one: bool) -> None:
         """Raise RuntimeError, on all ranks, if one has nothing to read."""
-        told = self._readers().exchange("say whose part is empty", (self.part.rank, has_one))
-        if empty := sorted({part for part, has_any in told if not has_any}):
+        answers = self._readers().exchange("say whose part is empty", (self.part.rank, has_one))
+        if empty := sorted({part for part, has_any in answers if not has_any}):
             raise RuntimeError(
                 f"{'part' if len(empty) == 1 else 'parts'} {', '.join(map(str, empty))} of {self.part.ranks} "
                 f"{'is' if len(empty) == 1 else 'are'} empty, so a rank has nothing to read: there are "
@@ -267,7 +267,7 @@ class Together:
         """Count what this rank has left, and warn once of the total over all ranks."""
         if self.steps_per_epoch is not None or self._ends == "pad":
             return
-        until = time.monotonic() + _COUNTING
+        until = time.monotonic() + _COUNTS_WITHIN
         while item is not _NO_MORE:
             counts.dropped += 1
             if time.monotonic() > until:
@@ -277,11 +277,11 @@ class Together:
             except Exception:  # the item is dropped anyway
                 break
         own = (self.part.rank, counts.dropped, item is _NO_MORE)
-        told = self._readers().exchange("count what is dropped", own if self.reads else (None, 0, True))
-        by_part = {part: dropped for part, dropped, _ in told if part is not None}
+        answers = self._readers().exchange("count what is dropped", own if self.reads else (None, 0, True))
+        by_part = {part: dropped for part, dropped, _ in answers if part is not None}
         dropped = sum(by_part.values())
         if dropped and self._ends == "stop" and not self._has_warned and not self.all_ranks().rank:
-            least = "" if all(is_all for _, _, is_all in told) else "at least "
+            least = "" if all(is_all for _, _, is_all in answers) else "at least "
             warnings.warn(
                 f"the ranks end with the shortest part, after {counts.given} items each, and {least}{dropped} items "
                 f'of the others are dropped: {least}{by_part} by rank. ends="pad" drops none, ends="drop" is silent',
@@ -295,11 +295,11 @@ def _expect_all_parts(parts: list[Part]) -> None:
     wanted = {(part.ranks, part.is_sent) for part in parts}
     missing = {*range(max(part.ranks for part in parts))} - {part.rank for part in parts}
     if len(wanted) > 1 or missing:
-        told = ", ".join(
+        parts_of_ranks = ", ".join(
             f"rank {rank} part {part.rank} of {part.ranks}{', and sends it to others' if part.is_sent else ''}"
             for rank, part in enumerate(parts)
         )
-        raise ValueError(f"each part of the data must be read by a rank, and some are not: {told}")
+        raise ValueError(f"each part of the data must be read by a rank, and some are not: {parts_of_ranks}")
 
 
 def _digest_of_value(value: Any) -> str:

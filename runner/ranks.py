@@ -11,7 +11,7 @@ from ..errors.checks import expect_seconds, takes_only
 from ..registry import IterDataPipe, expect_whole
 from ..views.chain_info import ReadPlan
 from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
-from .rank_sync import Ends, Others, Part, Together
+from .rank_sync import Ends, Others, Part, RankSync
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
 
@@ -100,7 +100,7 @@ class DistributedReadingService(InProcessReadingService):
             self._part = Part(data_rank, data_ranks, others == "broadcast")
 
     def how_read(self) -> ReadPlan:
-        return self.over_ranks(ReadPlan(may_repeat=not self.require_sharding), self.shards_so_far())
+        return self.over_ranks(ReadPlan(may_repeat=not self.require_sharding), self.known_shards())
 
     def over_ranks(self, how: ReadPlan, num_shards: int | None) -> ReadPlan:
         """Return how the chain is read on all ranks, if `how` is how one reads it."""
@@ -109,13 +109,13 @@ class DistributedReadingService(InProcessReadingService):
         return replace(how, shards=num_shards or how.readers)
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        self.share(self.ranks_together(), None)
+        self.share(self.new_rank_sync(), None)
         return super().initialize(datapipe)
 
-    def ranks_together(self) -> Together:
-        """Return the `Together` of the ranks."""
+    def new_rank_sync(self) -> RankSync:
+        """Return the `RankSync` of the ranks."""
         rank, ranks = expect_ranks("DistributedReadingService")
-        return Together(self._part or Part(rank, ranks), self.ends, self.steps_per_epoch, self.timeout)
+        return RankSync(self._part or Part(rank, ranks), self.ends, self.steps_per_epoch, self.timeout)
 
 
 def _part_in_mesh(mesh: Any, data_dims: Any, others: Any) -> Part:
@@ -175,8 +175,8 @@ class SequentialReadingService(ReadingServiceInterface):
                 service.num_shards = number
 
     @property
-    def together(self) -> Together | None:
-        return next((each.together for each in self._readers() if each.together is not None), None)
+    def rank_sync(self) -> RankSync | None:
+        return next((each.rank_sync for each in self._readers() if each.rank_sync is not None), None)
 
     def how_read(self) -> ReadPlan | None:
         how = next((found for each in self._readers() if (found := each.how_read()) is not None), None)
@@ -185,7 +185,7 @@ class SequentialReadingService(ReadingServiceInterface):
             return how
         readers = (each for each in self._readers() if isinstance(each, ShardingReadingService))
         how = replace(how, may_repeat=how.may_repeat or not ranks.require_sharding)
-        return ranks.over_ranks(how, next(readers).shards_so_far() or ranks.given_shards)
+        return ranks.over_ranks(how, next(readers).known_shards() or ranks.given_shards)
 
     def _readers(self) -> tuple[ReadingServiceInterface, ...]:
         """Return the services that read, without the ranks' own if a later one reads for them."""
@@ -209,7 +209,7 @@ class SequentialReadingService(ReadingServiceInterface):
             ranks = self.reading_services[0]
             reader = next(each for each in readers if isinstance(each, ShardingReadingService))
             assert isinstance(ranks, DistributedReadingService)
-            reader.share(ranks.ranks_together(), ranks.given_shards)
+            reader.share(ranks.new_rank_sync(), ranks.given_shards)
             reader.require_sharding &= ranks.require_sharding
         for service in readers:
             datapipe = service.initialize(datapipe)

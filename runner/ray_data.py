@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors.optional import require
 from ..pipes.columns.rows_or_batches import gives_batches
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, MapDataPipe, expect_whole, sharding_points, walk
-from .loader import readable
+from .readable import readable
 from .seeds import SeedGenerator
 from .services import missing_sharding_point
 
@@ -62,12 +62,15 @@ def to_ray_dataset(
     points = sharding_points(chain, SHARDING_PRIORITIES.MULTIPROCESSING)
     if num_shards is None:
         num_shards = cpus() if points else 1
-    expect_whole("num_shards", num_shards)
-    if seed is not None:
-        expect_whole("seed", seed, least=0)
-    if epoch is not None:
-        expect_whole("epoch", epoch, least=0)
-    if num_shards > 1 and require_sharding and not points:
+    _expect_numbers(num_shards, seed, epoch)
+    _expect_readable(chain, num_shards, is_divided=bool(points) or not require_sharding)
+    known = gives_batches(chain) if batched is None else batched
+    return dataset_of(PenstockDatasource(chain, num_shards, SeedGenerator(seed).base_seed, epoch, known), read_options)
+
+
+def _expect_readable(chain: IterDataPipe[Any], num_shards: int, is_divided: bool) -> None:
+    """Raise RuntimeError for shards that would read the same items, and for steps that belong in the main process."""
+    if num_shards > 1 and not is_divided:
         raise RuntimeError(missing_sharding_point(chain, "shards", num_shards))
     for pipe in walk(chain):
         if getattr(pipe, "in_main_process", False):
@@ -75,5 +78,10 @@ def to_ray_dataset(
                 f"{type(pipe).__name__} belongs in the process that uses the items, but Ray reads the chain "
                 "elsewhere: leave it out"
             )
-    told = gives_batches(chain) if batched is None else batched
-    return dataset_of(PenstockDatasource(chain, num_shards, SeedGenerator(seed).base_seed, epoch, told), read_options)
+
+
+def _expect_numbers(num_shards: int, seed: int | None, epoch: int | None) -> None:
+    expect_whole("num_shards", num_shards)
+    for name, number in {"seed": seed, "epoch": epoch}.items():
+        if number is not None:
+            expect_whole(name, number, least=0)

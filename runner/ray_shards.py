@@ -23,10 +23,13 @@ from ..pipes.columns.kinds import is_tensor
 from ..pipes.columns.rows_or_batches import is_batch
 from ..pipes.columns.tensors import tensor_of
 from ..pipes.columns.to_arrow import rows_in
-from ..registry import IterDataPipe, Path, add_error_context, walk
+from ..registry import IterDataPipe, Path, add_error_context
 from .dispatch import Dispatch, LocalFeed, divided
+from .dispatched import connect_feeds
+from .options import Division, WorkerInfo
+from .positions import Epoch, ShardPosition
 from .seeds import seed_globals
-from .shards import Dispatched, Division, Epoch, Place, ShardPass, Shards, WorkerInfo
+from .shards import ShardPass, Shards
 
 __all__ = ["PenstockDatasource", "cpus", "dataset_of"]
 
@@ -104,11 +107,9 @@ def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: i
     """Return a pass over a shard, as a loader's worker with only this shard would begin it."""
     chain, streams = divided(chain)
     dispatch = Dispatch(streams, division)
-    for pipe in walk(chain):
-        if isinstance(pipe, Dispatched):
-            pipe.feed = LocalFeed(dispatch, pipe.point, shard)
+    connect_feeds(chain, lambda stream: LocalFeed(dispatch, stream, shard))
     shards = Shards(lambda _: chain, division, WorkerInfo(division.num_shards, shard), None, None)
-    return shards.begin(Epoch(1, seed, Path(epoch)), Place(shard), seed_globals)
+    return shards.begin(Epoch(1, seed, Path(epoch)), ShardPosition(shard), seed_globals)
 
 
 def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any]:

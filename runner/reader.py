@@ -14,8 +14,10 @@ from ..state.error_context import add_error_context
 from ..workers.processes import processors
 from ..workers.threads import Interrupted
 from .local import LocalShards
+from .options import Division, ReadOptions
 from .pool import WorkerPool
-from .shards import Division, Place, ReadOptions, Received, ShardProfile, Turns, sharded, steps_to_settle
+from .positions import Message, Report, RoundRobin, ShardPosition
+from .shards import sharded, steps_to_settle
 
 __all__ = ["ShardReader", "expect_shards"]
 
@@ -49,16 +51,16 @@ class ShardReader(IterDataPipe[Any]):
     standing: list[Any] = own(list)
     """Positions of unfinished shards, as plain data, when the pass resumes from a state."""
     settled: list[Any] = own(list)
-    """What steps of the chain have decided for all shards."""
+    """The decisions of the chain's steps for all shards."""
     given: int = own(0)
     repeated: list[int] = own(list)
     dropped: int = own(0, saved=False)
-    goes_on: bool = own(False, saved=False)
-    places: Turns = own(Turns, saved=False)
+    resumes: bool = own(False, saved=False)
+    order: RoundRobin = own(RoundRobin, saved=False)
     ended: dict[int, int] = own(dict, saved=False)
     """The numbers of items of finished shards."""
-    given_up: bool = own(False, saved=False)
-    _wanted: tuple[int, int] | None = own(None, saved=False)
+    interrupted: bool = own(False, saved=False)
+    _requested_size: tuple[int, int] | None = own(None, saved=False)
     """The numbers of workers and of items that each reads ahead, if they are to change."""
 
     def __init__(self, options: ReadOptions, num_shards: int) -> None:
@@ -68,27 +70,28 @@ class ShardReader(IterDataPipe[Any]):
     @property
     def division(self) -> Division:
         """How the chain is divided."""
-        together = self.options.together
-        if together is None or together.part.rank is None:
+        rank_sync = self.options.rank_sync
+        if rank_sync is None or rank_sync.part.rank is None:
             return Division(self.num_shards)
-        return Division(self.num_shards, together.part.rank, together.part.ranks, self.options.by_ranks)
+        return Division(self.num_shards, rank_sync.part.rank, rank_sync.part.ranks, self.options.by_ranks)
 
     def __iter__(self) -> Iterator[Any]:
-        self.goes_on = self.divided > 0
-        if self.goes_on:
+        self.resumes = self.divided > 0
+        if self.resumes:
             self.read_in_shards(self.divided)
         else:
             self.settled = self._settle()
         self.divided = self.num_shards
-        shards, together = self.division.shards, self.options.together
-        told = [Place.from_plain(place, self.divided) for place in self.standing]
-        places = [place for place in told if place.shard in shards] if self.goes_on else [*map(Place, shards)]
-        if together is None:
-            return self._items(places)
+        shards, rank_sync = self.division.shards, self.options.rank_sync
+        saved = [ShardPosition.from_plain(each, self.divided) for each in self.standing]
+        positions = [each for each in saved if each.shard in shards] if self.resumes else [*map(ShardPosition, shards)]
+        if rank_sync is None:
+            return self._items(positions)
         self.repeated = self._repeated_by_rank(self.repeated)
-        if not together.reads:
-            places = []
-        return together.read(self, self._items(places), lambda: self._items([*map(Place, shards)], is_repeated=True))
+        if not rank_sync.reads:
+            positions = []
+        from_start = partial(self._items, [*map(ShardPosition, shards)], is_repeated=True)
+        return rank_sync.read(self, self._items(positions), from_start)
 
     def _settle(self) -> list[Any]:
         """Let steps decide what holds for all shards, such as the numbers of files, before any shard is read."""
@@ -102,72 +105,73 @@ class ShardReader(IterDataPipe[Any]):
                 raise
         return settled
 
-    def _items(self, places: list[Place], is_repeated: bool = False) -> Iterator[Any]:
+    def _items(self, positions: list[ShardPosition], is_repeated: bool = False) -> Iterator[Any]:
         """Yield the items of shards from their positions; repeated items do not change the state."""
         assert self._pass is not None
-        turns = Turns(places)
+        order = RoundRobin(positions)
         if not is_repeated:
-            self.places = turns
-        if not turns:
+            self.order = order
+        if not order:
             return
         if self.options.tuner is not None:
             self._limit_workers(self.options.tuner)
-        shards = self._begin(places)
+        shards = self._begin(positions)
         ended = {} if is_repeated else self.ended
         if isinstance(shards, LocalShards) and not self.options.main_prefetch:
-            yield from shards.items_in_turn(turns, ended)
+            yield from shards.items(order, ended)
             return
-        received = self._received_in_turn(shards, Turns(map(replace, places)))
-        room = self.options.main_prefetch
-        thread = ReadingThread(received, self, room) if room else None
-        arriving = received if thread is None else iter(thread)
+        received = self._received(shards, RoundRobin(map(replace, positions)))
+        capacity = self.options.main_prefetch
+        thread = ReadingThread(received, self, capacity) if capacity else None
+        messages = received if thread is None else iter(thread)
         if self.options.tuner is not None:
-            arriving = self.options.tuner.follow(arriving, self._idle, self._want)
+            messages = self.options.tuner.follow(messages, self._idle, self._request_resize)
         try:
-            for each in arriving:
-                place = turns.next()
-                if each.ended:
-                    ended[place.shard] = place.items
-                    turns.end(place)
+            for message in messages:
+                position = order.next()
+                if message.ended:
+                    ended[position.shard] = position.items
+                    order.end(position)
                 else:
-                    place.advance(each.told)
-                    yield each.item
+                    position.advance(message.report)
+                    yield message.item
         finally:
             if thread is not None:
                 thread.stop()
 
-    def _begin(self, places: list[Place], goes_on: bool = False) -> WorkerPool | LocalShards:
-        """Return the shards, of which those at the places are being read; `goes_on` if their epoch has begun before."""
+    def _begin(self, positions: list[ShardPosition], resumes: bool = False) -> WorkerPool | LocalShards:
+        """Return the shards, read from the positions on; `resumes` if their epoch has begun before."""
         assert self._pass is not None
         path, shards = self._pass.path, self._opened()
         try:
-            shards.begin(places, self.seed_elsewhere, path, self.settled, goes_on)
+            shards.begin(positions, self.seed_elsewhere, path, self.settled, resumes)
             if shards.broken:  # a function hangs in an abandoned epoch
                 self.shutdown()
                 shards = self._opened()
-                shards.begin(places, self.seed_elsewhere, path, self.settled)
+                shards.begin(positions, self.seed_elsewhere, path, self.settled)
         except BaseException:  # a worker has died since: the next epoch starts new ones
             self.shutdown()
             raise
-        if self.given_up:  # interrupted while the workers started
+        if self.interrupted:  # while the workers started
             raise Interrupted
         return shards
 
-    def _received_in_turn(self, shards: WorkerPool | LocalShards, turns: Turns) -> Iterator[Received]:
-        while turns:
-            if self._wanted not in (None, (self.options.num_workers, self.options.worker_prefetch)):
-                shards = self._resized([*map(replace, turns)])
-            place = turns.next()
+    def _received(self, shards: WorkerPool | LocalShards, order: RoundRobin) -> Iterator[Message]:
+        """Yield the messages of all shards in order."""
+        while order:
+            if self._requested_size not in (None, (self.options.num_workers, self.options.worker_prefetch)):
+                shards = self._resized([*map(replace, order)])
+            position = order.next()
             try:
-                received = shards.receive(place.shard)
+                message = shards.receive(position.shard)
             except BaseException:
                 if shards.broken:  # the next epoch starts new workers
                     self.shutdown()
                 raise
-            if received.ended:
-                turns.end(place)
-            place.advance(received.told)
-            yield received
+            if message.ended:
+                order.end(position)
+            position.advance(message.report)
+            yield message
 
     def _limit_workers(self, tuner: Tuner) -> None:
         """Let no worker be without a shard, now that the shards are known."""
@@ -176,19 +180,19 @@ class ShardReader(IterDataPipe[Any]):
         workers.value = min(workers.value, workers.most)
         self._resize(workers.value, tuner.room.value)
 
-    def _want(self, num_workers: int, prefetch: int) -> None:
+    def _request_resize(self, num_workers: int, prefetch: int) -> None:
         """Let the thread that receives change to other numbers."""
-        self._wanted = num_workers, prefetch
+        self._requested_size = num_workers, prefetch
 
-    def _resized(self, places: list[Place]) -> WorkerPool | LocalShards:
-        """Return the shards, read from their places by as many workers as are wanted."""
+    def _resized(self, positions: list[ShardPosition]) -> WorkerPool | LocalShards:
+        """Return the shards, read from their positions by as many workers as were requested."""
         assert self._shards is not None
-        assert self._wanted is not None
-        if self.given_up:
+        assert self._requested_size is not None
+        if self.interrupted:
             raise Interrupted
         before = self.options.num_workers
-        self._resize(*self._wanted)
-        return self._shards if self.options.num_workers == before else self._begin(places, goes_on=True)
+        self._resize(*self._requested_size)
+        return self._shards if self.options.num_workers == before else self._begin(positions, resumes=True)
 
     def _resize(self, num_workers: int, prefetch: int) -> None:
         self.options = replace(self.options, num_workers=num_workers, worker_prefetch=prefetch)
@@ -198,24 +202,24 @@ class ShardReader(IterDataPipe[Any]):
     def _idle(self) -> float:
         return self._shards.idle() if isinstance(self._shards, WorkerPool) else 0.0
 
-    def _place_now(self, place: Place) -> Place:
+    def _current_position(self, position: ShardPosition) -> ShardPosition:
         if isinstance(self._shards, LocalShards) and not self.options.main_prefetch:
-            return self._shards.place_now(place)
-        return place
+            return self._shards.current_position(position)
+        return position
 
     def __len__(self) -> int:
         return self.length_from({})
 
     def length_from(self, node: Node) -> int:
         """Return the length of an epoch resumed from a node: what ranks were given before, plus what is left."""
-        together, division = self.options.together, self.division
-        if together is None:
+        rank_sync, division = self.options.rank_sync, self.division
+        if rank_sync is None:
             return sum(map(partial(self._length_of, division), division.shards))
-        return together.length(partial(self._left_in_part, node), self.given_at(node))
+        return rank_sync.length(partial(self._left_in_part, node), self.given_at(node))
 
     def given_at(self, node: Node) -> int:
         """Return how many items of an epoch were given before a node; TypeError where that is unknown."""
-        if self.options.together is None:
+        if self.options.rank_sync is None:
             return len(self) - self._left_in_part(node, self.division.rank) if node else 0
         given: int = node.get("own", {"given": 0})["given"]
         return given
@@ -223,7 +227,7 @@ class ShardReader(IterDataPipe[Any]):
     def _left_in_part(self, node: Node, rank: int) -> int:
         """Return how many items of a rank's shards are left at a node."""
         own, of_rank = node.get("own", {}), replace(self.division, rank=rank)
-        before = {place[0]: place[3] for place in own["standing"]} if "standing" in own else None
+        before = {position[0]: position[3] for position in own["standing"]} if "standing" in own else None
         left = [shard for shard in of_rank.shards if before is None or shard in before]
         return sum(self._length_of(of_rank, shard) - (before[shard] if before else 0) for shard in left)
 
@@ -246,29 +250,29 @@ class ShardReader(IterDataPipe[Any]):
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
         node.pop("last_given", None)  # the sources in the shards have theirs
-        places = [self._place_now(place).as_plain() for place in self.places]
-        return {**node, "own": {**node["own"], "standing": places}}
+        positions = [self._current_position(position).as_plain() for position in self.order]
+        return {**node, "own": {**node["own"], "standing": positions}}
 
     def node_after(self, node: Node, items: int) -> Node:
         """Return the reader's node `items` items after an earlier node of this pass."""
         if "at" in node or (node and not items):
             return node
-        fresh = [Place(shard).as_plain() for shard in self.division.shards]
+        fresh = [ShardPosition(shard).as_plain() for shard in self.division.shards]
         begun = {"divided": self.divided, "standing": fresh, "settled": self.settled, "given": 0, "repeated": []}
         own = {**begun, **node.get("own", {})}
-        turns = Turns(Place.from_plain(place, self.divided) for place in own["standing"])
+        order = RoundRobin(ShardPosition.from_plain(each, self.divided) for each in own["standing"])
         repeated = 0
         for _ in range(items):
-            while turns:
-                place = turns.next()
-                if self.ended.get(place.shard) != place.items:
-                    place.advance(None)
+            while order:
+                position = order.next()
+                if self.ended.get(position.shard) != position.items:
+                    position.advance(None)
                     break
-                turns.end(place)
+                order.end(position)
             else:
                 repeated += 1
-        own["standing"] = [place.as_plain() for place in turns]
-        if self.options.together is not None:
+        own["standing"] = [position.as_plain() for position in order]
+        if self.options.rank_sync is not None:
             own["given"] += items
             own["repeated"] = self._repeated_by_rank(own["repeated"])
             own["repeated"][self.division.rank] += repeated
@@ -282,8 +286,8 @@ class ShardReader(IterDataPipe[Any]):
     def _node_loaded(self, node: Node) -> None:
         own = node.get("own", {})
         divided = expect_shards(own.get("divided", self.num_shards))
-        places = [Place.from_plain(place, divided) for place in own.get("standing", ())]
-        if len({place.shard for place in places}) < len(places):
+        positions = [ShardPosition.from_plain(each, divided) for each in own.get("standing", ())]
+        if len({position.shard for position in positions}) < len(positions):
             raise ValueError("a state has one position per shard")
         given = own.get("given", 0)
         if not all(type(number) is int and 0 <= number <= given for number in [given, *own.get("repeated", ())]):
@@ -306,25 +310,25 @@ class ShardReader(IterDataPipe[Any]):
         return [step for step, kind in kinds if hasattr(kind, "random_state") and not hasattr(kind, "set_seed")]
 
     def interrupt(self) -> None:
-        self.given_up = True
+        self.interrupted = True
         if self._shards is not None:
             self._shards.interrupt()
-        if self.options.together is not None:
-            self.options.together.interrupt()
+        if self.options.rank_sync is not None:
+            self.options.rank_sync.interrupt()
 
     def stats(self) -> dict[str, dict[str, Any]]:
         counted = add_up_stats({} if self._shards is None else self._shards.stats())
         if self.options.tuner is not None:
             counted["workers"] = {**counted.get("workers", {}), "tuned": [self.options.tuner.found]}
-        together = self.options.together
-        if together is None or self._pass is None:
+        rank_sync = self.options.rank_sync
+        if rank_sync is None or self._pass is None:
             return counted
         repeated = self._repeated_by_rank(self.repeated)
         return {**counted, "ranks": {"repeated": repeated[self.division.rank], "dropped": self.dropped}}
 
-    def profiles(self) -> list[ShardProfile]:
-        """Return what the workers had measured at their last reports."""
-        return self._shards.profiles() if isinstance(self._shards, WorkerPool) else []
+    def reports(self) -> list[Report]:
+        """Return the workers' last reports."""
+        return self._shards.reports() if isinstance(self._shards, WorkerPool) else []
 
     def chains_here(self) -> list[IterDataPipe[Any]]:
         """Return the chains of the shards that this process reads."""

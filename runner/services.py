@@ -1,15 +1,14 @@
-"""Reading services: how a chain is read, in this process or in several others."""
+"""Reading services: how a chain is read in shards, and the service that reads it in this process."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..errors.checks import expect_seconds, takes_only
-from ..pipes.bases.tuning import Setting, Tuner
+from ..errors.checks import takes_only
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
@@ -22,41 +21,16 @@ from ..registry import (
     walk,
 )
 from ..views.chain_info import ReadPlan
-from ..workers.cluster import expect_resources
-from ..workers.processes import context_for, processors, start_server
 from ..workers.ranks import several_ranks
-from .actors import RayFleet, WorkerActors
-from .child import ChildProcesses, Children
 from .merging import reader_below, stays_in_thread
-from .rank_sync import Together
+from .options import InitFn, ReadOptions, ResetFn, option
+from .rank_sync import RankSync
 from .reader import ShardReader
 from .seeds import SeedGenerator
-from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
-from .worker import run_worker
 
-__all__ = [
-    "InProcessReadingService",
-    "MultiProcessingReadingService",
-    "RayReadingService",
-    "ReadingServiceInterface",
-    "WorkerInfo",
-    "missing_sharding_point",
-]
-
-
-_MOST_AHEAD = 64
-"""The most items that autotune lets each worker read ahead."""
-_MOST_TRIALS = 4
-"""How often autotune tries another number of workers; each try rereads what was read ahead."""
-_SECONDS_OF_WINDOW = 0.3
+__all__ = ["InProcessReadingService", "ReadingServiceInterface", "ShardingReadingService", "missing_sharding_point"]
 
 _BY_PROCESSES = "use a MultiProcessingReadingService(num_workers=…)"
-_NAMES_OF_TORCH = {
-    "persistent_workers": "leave it out, since workers live as long as the loader",
-    "prefetch_factor": "give worker_prefetch_cnt",
-    "workers": "give num_workers",
-}
-"""Names that torch's DataLoader and others have, and the mend for each."""
 
 
 class ReadingServiceInterface(ABC):
@@ -73,7 +47,7 @@ class ReadingServiceInterface(ABC):
             raise ValueError(f"{type(self).__name__} does not read in parts, and the state is of {number} parts")
 
     @property
-    def together(self) -> Together | None:
+    def rank_sync(self) -> RankSync | None:
         """How several ranks share the chain, if they do."""
         return None
 
@@ -108,34 +82,34 @@ class ReadingServiceInterface(ABC):
 class ShardingReadingService(ReadingServiceInterface):
     """Base of the services that read the chain in shards."""
 
-    require_sharding = True
+    options: ReadOptions
+    require_sharding = option("require_sharding")
+    given_shards = option("num_shards")
     _reader: ShardReader
-    given_shards: int | None = None
-    _together: Together | None = None
 
     @property
-    def together(self) -> Together | None:
-        return self._together
+    def rank_sync(self) -> RankSync | None:
+        return self.options.rank_sync
 
     def how_read(self) -> ReadPlan:
         return self._how_read(ReadPlan())
 
     def _how_read(self, how: ReadPlan) -> ReadPlan:
         """Return how the chain is read, with the number of shards."""
-        return replace(how, shards=self.shards_so_far() or how.readers, may_repeat=not self.require_sharding)
+        shards = self.known_shards() or how.readers
+        return replace(how, shards=shards, may_repeat=not self.options.require_sharding)
 
-    def shards_so_far(self) -> int | None:
+    def known_shards(self) -> int | None:
         """Return the number of shards, as given or as in a loaded state; None if the readers will decide."""
         reader: ShardReader | None = vars(self).get("_reader")
-        return self.given_shards if reader is None else reader.num_shards
+        return self.options.num_shards if reader is None else reader.num_shards
 
-    def share(self, together: Together, num_shards: int | None) -> None:
+    def share(self, rank_sync: RankSync, num_shards: int | None) -> None:
         """Read one rank's part of the chain from now on."""
-        if None not in (num_shards, self.given_shards) and num_shards != self.given_shards:
-            raise ValueError(
-                f"num_shards is that of all ranks, and is given as {num_shards} and as {self.given_shards}"
-            )
-        self._together, self.given_shards = together, num_shards or self.given_shards
+        own = self.options.num_shards
+        if None not in (num_shards, own) and num_shards != own:
+            raise ValueError(f"num_shards is that of all ranks, and is given as {num_shards} and as {own}")
+        self.options = replace(self.options, rank_sync=rank_sync, num_shards=num_shards or own)
 
     @property
     def num_shards(self) -> int | None:
@@ -150,41 +124,27 @@ class ShardingReadingService(ReadingServiceInterface):
     def _read(self, options: ReadOptions) -> IterDataPipe[Any]:
         """Return the chain's steps for this process, over a reader of all steps before them."""
         above, own_steps = _split_before_main_process(options.chain)
-        if options.num_workers and (
-            misplaced := [pipe for pipe in walk(above) if getattr(pipe, "in_main_process", False)]
-        ):
-            raise RuntimeError(
-                f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
-                "with worker processes, put it at the end of the chain"
-            )
-        is_divided = any(isinstance(pipe, ShardReader) or getattr(pipe, "is_part", False) for pipe in walk(above))
-        if self._together is None and self.require_sharding and several_ranks() and not is_divided:
-            raise RuntimeError(
-                "torch.distributed has several ranks, and each would read all of the data: read through a "
-                "DistributedReadingService, with SequentialReadingService where there are workers too, or pass "
-                "require_sharding=False if that is meant"
-            )
-        ranks = self._together.part.ranks if self._together is not None else 1
+        self._expect_readable(above, options)
+        rank_sync = options.rank_sync
+        ranks = rank_sync.part.ranks if rank_sync is not None else 1
         readers = ranks * max(options.num_workers, 1)
-        num_shards = self.given_shards or readers
+        num_shards = options.num_shards or readers
         if ranks > 1 and num_shards < readers:
             raise ValueError(
                 f"num_shards is {num_shards}, and {ranks} ranks with {max(options.num_workers, 1)} workers each are "
                 f"{readers} readers, some of which would get nothing: give a multiple of {readers}, or more"
             )
         by_ranks = ranks > 1 and _divides_by_ranks(above)
-        if by_ranks:
-            assert self._together is not None
-            apply_sharding(above, ranks, self._together.part.rank or 0, SHARDING_PRIORITIES.DISTRIBUTED)
-        options = replace(options, chain=above, together=self._together, by_ranks=by_ranks)
-        self._reader = ShardReader(options, num_shards)
+        if rank_sync is not None and by_ranks:
+            apply_sharding(above, ranks, rank_sync.part.rank or 0, SHARDING_PRIORITIES.DISTRIBUTED)
+        self._reader = ShardReader(replace(options, chain=above, by_ranks=by_ranks), num_shards)
         self._expect_sharding_point(num_shards)
         self._end: IterDataPipe[Any] = self._reader
         for step in own_steps:
             _replace_source(step, self._end)
             self._end = step
-        if self._together is not None:
-            self._together.reads_elsewhere = not all(map(stays_in_thread, own_steps))
+        if rank_sync is not None:
+            rank_sync.reads_elsewhere = not all(map(stays_in_thread, own_steps))
             if reader_below(self._end) is None:
                 steps = ", ".join(type(step).__name__ for step in own_steps)
                 raise RuntimeError(
@@ -193,6 +153,23 @@ class ShardingReadingService(ReadingServiceInterface):
                     "first, or use map"
                 )
         return self._end
+
+    def _expect_readable(self, above: IterDataPipe[Any], options: ReadOptions) -> None:
+        """Raise RuntimeError for steps that workers cannot run, and for ranks that would read the same items."""
+        if options.num_workers and (
+            misplaced := [pipe for pipe in walk(above) if getattr(pipe, "in_main_process", False)]
+        ):
+            raise RuntimeError(
+                f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
+                "with worker processes, put it at the end of the chain"
+            )
+        is_divided = any(isinstance(pipe, ShardReader) or getattr(pipe, "is_part", False) for pipe in walk(above))
+        if options.rank_sync is None and options.require_sharding and several_ranks() and not is_divided:
+            raise RuntimeError(
+                "torch.distributed has several ranks, and each would read all of the data: read through a "
+                "DistributedReadingService, with SequentialReadingService where there are workers too, or pass "
+                "require_sharding=False if that is meant"
+            )
 
     def _expect_sharding_point(self, num_shards: int) -> None:
         options, division = self._reader.options, replace(self._reader.division, num_shards=num_shards)
@@ -215,8 +192,8 @@ class ShardingReadingService(ReadingServiceInterface):
 
     def finalize(self) -> None:
         self._reader.shutdown()
-        if self._together is not None:
-            self._together.leave()
+        if self.options.rank_sync is not None:
+            self.options.rank_sync.leave()
 
 
 class InProcessReadingService(ShardingReadingService):
@@ -234,6 +211,10 @@ class InProcessReadingService(ShardingReadingService):
     [0, 1, 2]
     """
 
+    prefetch_cnt = option("main_prefetch")
+    init_fn = option("init_fn")
+    reset_fn = option("reset_fn")
+
     @takes_only(num_workers=_BY_PROCESSES, workers=_BY_PROCESSES)
     def __init__(
         self,
@@ -244,225 +225,13 @@ class InProcessReadingService(ShardingReadingService):
         require_sharding: bool = True,
     ) -> None:
         expect_whole("prefetch_cnt", prefetch_cnt, least=0)
-        self.prefetch_cnt = prefetch_cnt
-        self.init_fn = init_fn
-        self.reset_fn = reset_fn
-        self.require_sharding = require_sharding
+        self.options = ReadOptions(init_fn, reset_fn, prefetch_cnt, require_sharding=require_sharding)
 
     def how_read(self) -> ReadPlan:
         return self._how_read(ReadPlan(ahead_in_main=self.prefetch_cnt))
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt))
-
-
-class _WorkersReadingService(ShardingReadingService):
-    """Base of the services that read the chain by workers, or in this process with none."""
-
-    def __init__(
-        self,
-        num_workers: int,
-        worker_prefetch_cnt: int,
-        main_prefetch_cnt: int,
-        worker_init_fn: InitFn | None,
-        worker_reset_fn: ResetFn | None,
-        num_shards: int | None,
-        timeout: float | None,
-        require_sharding: bool,
-    ) -> None:
-        counts = {
-            "num_workers": num_workers,
-            "worker_prefetch_cnt": worker_prefetch_cnt,
-            "main_prefetch_cnt": main_prefetch_cnt,
-        }
-        for name, count in counts.items():
-            expect_whole(name, count, least=0)
-        if num_shards is not None:
-            expect_whole("num_shards", num_shards)
-        if timeout is not None:
-            expect_seconds("timeout", timeout)
-        self.num_workers = num_workers
-        self.worker_prefetch_cnt = worker_prefetch_cnt
-        self.main_prefetch_cnt = main_prefetch_cnt
-        self.worker_init_fn = worker_init_fn
-        self.worker_reset_fn = worker_reset_fn
-        self.given_shards = num_shards
-        self.timeout = timeout
-        self.require_sharding = require_sharding
-        self.tuner: Tuner | None = None
-        """Finds the number of workers, if it is to be found."""
-
-    def how_read(self) -> ReadPlan:
-        how = ReadPlan(
-            workers=self.num_workers,
-            ahead_in_each_worker=max(self.worker_prefetch_cnt, 1) if self.num_workers else 0,
-            ahead_in_main=self.main_prefetch_cnt if self.num_workers else 0,
-        )
-        return self._how_read(how)
-
-    @abstractmethod
-    def start(self) -> Children:
-        """Return the `Children` that start the workers."""
-
-    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        options = ReadOptions(
-            datapipe,
-            self.worker_init_fn,
-            self.worker_reset_fn,
-            self.main_prefetch_cnt if self.num_workers else 0,
-            self.num_workers,
-            self.start,
-            max(self.worker_prefetch_cnt, 1),
-            self.timeout,
-            tuner=self.tuner,
-        )
-        read = self._read(options)
-        ranks = self._reader.division.ranks
-        if self.tuner is not None and self._reader.num_shards < 2 * ranks:
-            raise ValueError(
-                f"autotune divides shards among workers, and {ranks} rank{'s have' if ranks > 1 else ' has'} "
-                f"{self._reader.num_shards}: give num_shards, such as {12 * ranks}"
-            )
-        return read
-
-
-class MultiProcessingReadingService(_WorkersReadingService):
-    """Read the chain in `num_workers` processes, each of which reads a part of it, and take their items in turn.
-
-    The chain's sharding points divide it into `num_shards` shards, by default as many as workers. A chain without
-    sharding points is an error with several shards, unless `require_sharding=False` lets each read all of it. The
-    number of shards alone decides the order of items, not that of workers: worker s modulo `num_workers` reads shard s,
-    and the shards give an item each in turn. With the same seed and number of shards, a chain gives the same items on
-    any number of workers, none included, and their states are interchangeable. Take more shards than workers, such as
-    12, which 1, 2, 3, 4 and 6 workers share evenly.
-
-    Each worker reads up to `worker_prefetch_cnt` items ahead, and this process up to `main_prefetch_cnt`. With
-    `num_workers=0` everything happens in this process, and nothing is read ahead.
-
-    The processes start by forkserver, unless `multiprocessing_context` names another start method. They get the chain
-    by cloudpickle: lambdas and notebook functions work, and the main script does not run again.
-
-    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once for each shard, in the worker that reads it.
-    `worker_reset_fn(datapipe, worker_info, seed_generator)` returns the chain for each epoch, at its beginning. Seeds
-    that it sets hold if it returns the chain that it got.
-
-    A worker that dies, or is stopped, raises an error that names it within seconds. The wait for a busy worker has no
-    limit; with `timeout`, TimeoutError names its operator and item after that many seconds.
-
-    >>> import penstock as ps
-    >>> dp = ps.iter.IterableWrapper(range(6)).sharding_filter().map(lambda x: x * x)
-    >>> with ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(num_workers=2)) as loader:
-    ...     list(loader)
-    [0, 1, 4, 9, 16, 25]
-    """
-
-    @takes_only(**_NAMES_OF_TORCH)
-    def __init__(
-        self,
-        num_workers: int = 0,
-        multiprocessing_context: str | None = None,
-        worker_prefetch_cnt: int = 10,
-        main_prefetch_cnt: int = 10,
-        worker_init_fn: InitFn | None = None,
-        worker_reset_fn: ResetFn | None = None,
-        *,
-        num_shards: int | None = None,
-        timeout: float | None = None,
-        require_sharding: bool = True,
-    ) -> None:
-        super().__init__(
-            num_workers,
-            worker_prefetch_cnt,
-            main_prefetch_cnt,
-            worker_init_fn,
-            worker_reset_fn,
-            num_shards,
-            timeout,
-            require_sharding,
-        )
-        self.multiprocessing_context = multiprocessing_context
-        if num_workers:
-            self._start_server()
-
-    def _start_server(self) -> None:
-        """Let the fork server, if that is to start the workers, import torch meanwhile."""
-        if context_for(self.multiprocessing_context, run_worker.__module__).get_start_method() == "forkserver":
-            start_server(run_worker.__module__)
-
-    def autotune(self) -> None:
-        most = processors()
-        self.tuner = Tuner(
-            "DataLoader2",
-            Setting("num_workers", min(max(self.num_workers, 1), most), most),
-            Setting("worker_prefetch_cnt", min(max(self.worker_prefetch_cnt, 1), _MOST_AHEAD), _MOST_AHEAD),
-            is_room_each=True,
-            seconds=_SECONDS_OF_WINDOW,
-            lag=self.main_prefetch_cnt,
-            most_trials=_MOST_TRIALS,
-        )
-        if not self.num_workers:
-            self.num_workers = 1
-            self._start_server()
-
-    def start(self) -> Children:
-        return ChildProcesses(self.multiprocessing_context, max(self.num_workers, processors()))
-
-
-class RayReadingService(_WorkersReadingService):
-    """Read the chain in `num_workers` Ray actors, on any machines of the cluster, and take their items in turn.
-
-    Actors get the chain as the processes of `MultiProcessingReadingService` do, and read the same shards in the same
-    order: a state of processes resumes on actors, and vice versa. Each actor has `resources_per_worker`, by default
-    `{"CPU": 1}`; "GPU" and custom resources of the cluster may be requested too. Ray starts on this machine if
-    `ray.init` has connected to no cluster. With `num_workers=0` everything happens in this process.
-
-    An actor reads in a process of its own. Processes and actors that die are replaced, where Ray finds room: the next
-    resumes after the last items received, with a warning, and no item is lost or repeated. It is an error if three in a
-    row die at the same item, and for a dispatched stream (`sharding_round_robin_dispatch`), which has its own actor.
-
-    The actors of a `fleet` read for several loaders, with a process for each. On all ranks of a training run, use
-    `SequentialReadingService(DistributedReadingService(), RayReadingService(fleet=fleet))`.
-
-    The other arguments are those of `MultiProcessingReadingService`.
-    """
-
-    @takes_only(**_NAMES_OF_TORCH)
-    def __init__(
-        self,
-        num_workers: int = 0,
-        worker_prefetch_cnt: int = 10,
-        main_prefetch_cnt: int = 10,
-        worker_init_fn: InitFn | None = None,
-        worker_reset_fn: ResetFn | None = None,
-        *,
-        num_shards: int | None = None,
-        resources_per_worker: Mapping[str, float] | None = None,
-        fleet: RayFleet | None = None,
-        timeout: float | None = None,
-        require_sharding: bool = True,
-    ) -> None:
-        if fleet is not None and (num_workers or resources_per_worker):
-            raise ValueError("a fleet has its own num_workers and resources_per_worker: give a fleet, or them")
-        super().__init__(
-            num_workers if fleet is None else fleet.num_workers,
-            worker_prefetch_cnt,
-            main_prefetch_cnt,
-            worker_init_fn,
-            worker_reset_fn,
-            num_shards,
-            timeout,
-            require_sharding,
-        )
-        expect_resources(resources_per_worker or {})
-        self.resources_per_worker = resources_per_worker
-        self.fleet = fleet
-
-    def how_read(self) -> ReadPlan:
-        return replace(super().how_read(), worker="actor")
-
-    def start(self) -> Children:
-        fleet = self.fleet or RayFleet(self.num_workers, self.resources_per_worker)
-        return WorkerActors(fleet, self.fleet is None, self.timeout)
+        return self._read(replace(self.options, chain=datapipe))
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:

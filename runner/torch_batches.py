@@ -22,9 +22,11 @@ from ..pipes.columns.writing import columns_of_rows
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
 from ..registry import IterDataPipe, MapDataPipe, expect_whole, walk
-from .loader import DataLoader2, readable
+from .loader import DataLoader2
 from .ranks import DistributedReadingService, SequentialReadingService
-from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
+from .readable import readable
+from .services import InProcessReadingService, ReadingServiceInterface
+from .worker_services import MultiProcessingReadingService
 
 __all__ = ["iter_batches", "iter_torch_batches"]
 

@@ -1,4 +1,4 @@
-"""What runs in a worker process: it reads its shards in turn, a bounded number of items ahead."""
+"""A worker process: reads its shards in turn, a bounded number of items ahead."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ..registry import copy_of, walk
-from ..workers.processes import pickled_error
+from ..registry import copy_of
 from .dispatch import RemoteFeed
-from .protocol import FAILED, HUNG_UP, NONE, Arrival, Sender
+from .dispatched import connect_feeds
+from .options import Division, InitFn, ResetFn, WorkerInfo
+from .positions import Epoch, ShardPosition
+from .protocol import DISCONNECTED, Sender, send_failure
 from .seeds import seed_globals
-from .shards import Dispatched, Division, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
-from .worker_init import begin, prepare, received_ends
-from .worker_status import Watch
+from .shards import ShardPass, Shards
+from .worker_init import initialize_process, receive_connections, run_preparations
+from .worker_status import StatusWriter
 
 __all__ = ["Setup", "run_worker", "serve"]
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker receives once, at its start."""
+    """The message that a worker receives once, at its start."""
 
     worker: WorkerInfo
     name: str
@@ -38,27 +40,27 @@ class Setup:
     max_blocks: int = 0
 
 
-def run_worker(connection: Connection, lines: list[tuple[int, int]]) -> None:
-    """Serve the main process until it wants no more, or is gone.
+def run_worker(connection: Connection, streams: list[tuple[int, int]]) -> None:
+    """Serve the main process until its command to end, or until it is gone.
 
-    `lines` are the (stream, shard) numbers of the connections for shards of dispatched streams.
+    `streams` are the (stream, shard) numbers of the connections for shards of dispatched streams.
     """
     try:
-        watch = begin(connection)
-        dispatched = dict(zip(lines, received_ends(connection, len(lines)), strict=True))
-        prepare(connection)
+        watch = initialize_process(connection)
+        dispatched = dict(zip(streams, receive_connections(connection, len(streams)), strict=True))
+        run_preparations(connection)
         serve(connection, dispatched, watch)
-    except HUNG_UP:
+    except DISCONNECTED:
         pass  # the main process closed its end
 
 
-def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection], watch: Watch) -> None:
+def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection], watch: StatusWriter) -> None:
     """Serve the other end of a connection."""
     setup = connection.recv_bytes()
     try:
         worker = _Worker(cloudpickle.loads(setup), dispatched, watch)
     except Exception as error:  # such as a module not installed here
-        connection.send_bytes(Arrival(NONE, FAILED, error=pickled_error(error)).to_bytes())
+        send_failure(connection, error)
         return
     name = f"worker {worker.setup.worker.worker_id} (worker process {os.getpid()})"
     Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch, name).serve()
@@ -67,7 +69,7 @@ def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection],
 class _Worker:
     """The shards of a worker."""
 
-    def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection], watch: Watch) -> None:
+    def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection], watch: StatusWriter) -> None:
         self.setup = setup
         self._chain = cloudpickle.loads(setup.chain)
         self._dispatched = dispatched
@@ -80,9 +82,9 @@ class _Worker:
             self._watched("worker_reset_fn", setup.reset_fn),
         )
 
-    def begin(self, epoch: Epoch, place: Place) -> ShardPass:
+    def begin(self, epoch: Epoch, position: ShardPosition) -> ShardPass:
         """Begin a pass over a shard."""
-        return self._shards.begin(epoch, place, seed_globals)
+        return self._shards.begin(epoch, position, seed_globals)
 
     def name(self, shard: int) -> str:
         """Return the name of a shard's reader in errors."""
@@ -100,8 +102,7 @@ class _Worker:
         return watched
 
     def _chain_of(self, shard: int) -> Any:
-        chain = copy_of(self._chain)
-        for pipe in walk(chain):
-            if isinstance(pipe, Dispatched):
-                pipe.feed = RemoteFeed(self._dispatched[pipe.point, shard], shard, self.setup.prefetch)
-        return chain
+        def feed_of(stream: int) -> RemoteFeed:
+            return RemoteFeed(self._dispatched[stream, shard], shard, self.setup.prefetch)
+
+        return connect_feeds(copy_of(self._chain), feed_of)

@@ -1,4 +1,4 @@
-"""How a process that reads for another begins."""
+"""The start of a process that reads for another."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ import cloudpickle  # type: ignore[import-untyped]
 import torch
 
 from ..workers.processes import end_with_parent, refuse_breakpoints
-from ..workers.transport import receive_parcel_descriptor, send_parcel_descriptor
-from .worker_status import Watch
+from ..workers.transport import receive_parcel_descriptor
+from .worker_status import StatusWriter
 
-__all__ = ["begin", "prepare", "received_ends"]
+__all__ = ["initialize_process", "receive_connections", "run_preparations"]
 
 
-def begin(to_parent: Connection) -> Watch:
-    """Let this process end with its parent, and return its `Watch`, whose descriptor the parent gets."""
+def initialize_process(to_parent: Connection) -> StatusWriter:
+    """Let this process end with its parent, and return a writer to the status file that the parent sends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
     end_with_parent()
     refuse_breakpoints()
     torch.set_num_threads(1)
-    watch = Watch()
-    send_parcel_descriptor(to_parent, watch.descriptor())
-    return watch
+    return StatusWriter(receive_parcel_descriptor(to_parent))
 
 
-def received_ends(connection: Connection, number: int) -> list[Connection]:
+def receive_connections(connection: Connection, number: int) -> list[Connection]:
     """Return the ends of `number` other connections, which the parent sends along this one."""
     return [Connection(receive_parcel_descriptor(connection)) for _ in range(number)]
 
 
-def prepare(connection: Connection) -> None:
+def run_preparations(connection: Connection) -> None:
     """Call the preparations that the other end sends."""
     preparations: list[Callable[[], object]] = cloudpickle.loads(connection.recv_bytes())
     for preparation in preparations:

@@ -1,4 +1,4 @@
-"""Reports what a worker is doing, for the main process's errors about workers that hang or die.
+"""The status of a worker: its present activity and its end, for errors about workers that hang or die.
 
 A worker that takes a while over an item writes the operator and the item to a file in memory, which it shares with
 the main process. The file outlives the worker. For quick items, only the start is recorded. If C code crashes,
@@ -15,40 +15,62 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 
 from ..errors.notes import add_note, notes_of
 from ..state.run import running_step
 from ..workers.transport import anonymous_file
 
-__all__ = ["Sighting", "Watch"]
+__all__ = ["StatusWriter", "WorkerStatus", "new_status_file", "read_activity"]
 
-_ROOM = 4096
-"""Bytes for what the worker is doing; faulthandler writes after them."""
-_EVERY = 0.25
+_SIZE = 4096
+"""Bytes for the activity; faulthandler writes after them."""
+_INTERVAL = 0.25
 """Seconds between checks; shorter items may go unseen."""
 _CALLER = re.compile(r'Current thread.*\n  File "(.*)", line (\d+) in (.*)')
 
 
-class Watch:
+@dataclass(frozen=True)
+class WorkerStatus:
+    """The status of a worker, as `WorkerHandle.status` returns it."""
+
+    activity: str = ""
+    """What it is doing, or was when it ended, as the rest of a sentence; empty if unknown."""
+    ended: str | None = None
+    """How it ended, with its activity."""
+    is_stopped: bool = False
+    """Whether it is stopped, as by SIGSTOP."""
+
+
+def new_status_file() -> int:
+    """Return the descriptor of a file for a worker's `StatusWriter`."""
+    return anonymous_file(_SIZE)
+
+
+def read_activity(descriptor: int) -> str:
+    """Return the activity in a status file, and the line that crashed, if any, as the rest of a sentence."""
+    at = os.pread(descriptor, _SIZE, 0).rstrip(b"\0").decode(errors="replace")
+    crash = _CALLER.search(os.pread(descriptor, 2**16, _SIZE).decode(errors="replace"))
+    called = f"the line that crashed was {crash[1]}:{crash[2]}, in {crash[3]}" if crash else ""
+    return "".join(f"; {text}" for text in (at and f"it was at {at}", called) if text)
+
+
+class StatusWriter:
     """The worker's side: a context in which one item is made, and a thread that checks how long it takes.
 
     Several threads may make items.
     """
 
-    def __init__(self, takes_crashes: bool = True) -> None:
+    def __init__(self, file: int, records_crashes: bool = True) -> None:
         self._since: dict[int, float] = {}
         """When each thread began its present item."""
         self._written = False
-        self._file = anonymous_file(_ROOM)
-        os.lseek(self._file, _ROOM, os.SEEK_SET)
-        if takes_crashes:
-            faulthandler.enable(self._file)
-        threading.Thread(target=self._look, name="penstock-watch", daemon=True).start()
-
-    def descriptor(self) -> int:
-        """Return a descriptor of the file, for the caller to close."""
-        return os.dup(self._file)
+        self._file = file
+        os.lseek(file, _SIZE, os.SEEK_SET)
+        if records_crashes:
+            faulthandler.enable(file)
+        threading.Thread(target=self._check_regularly, name="penstock-watch", daemon=True).start()
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
@@ -75,18 +97,18 @@ class Watch:
 
     def _write(self, at: str) -> None:
         with suppress(OSError):  # the disk may be full, or file sizes limited
-            os.pwrite(self._file, at.encode()[:_ROOM].ljust(_ROOM, b"\0"), 0)
+            os.pwrite(self._file, at.encode()[:_SIZE].ljust(_SIZE, b"\0"), 0)
         self._written = bool(at)
 
-    def _look(self) -> None:
+    def _check_regularly(self) -> None:
         while True:
-            time.sleep(_EVERY)
-            self._look_once()
+            time.sleep(_INTERVAL)
+            self._check()
 
-    def _look_once(self) -> None:
-        """Record what a slow item is at. Let go of the frames at once: they keep items, and iterators that end."""
+    def _check(self) -> None:
+        """Record the step of a slow item. The frames are released at once: they keep items, and iterators that end."""
         now = time.monotonic()
-        slow = {thread: since for thread, since in [*self._since.items()] if now - since >= _EVERY}
+        slow = {thread: since for thread, since in [*self._since.items()] if now - since >= _INTERVAL}
         if not slow:
             return
         frames = sys._current_frames()
@@ -103,22 +125,3 @@ def _depth(frame: FrameType | None) -> int:
     while frame is not None:
         depth, frame = depth + 1, frame.f_back
     return depth
-
-
-class Sighting:
-    """The main process's side."""
-
-    def __init__(self, descriptor: int) -> None:
-        """Take over a descriptor of the file."""
-        self._file = descriptor
-
-    def __str__(self) -> str:
-        """Return what the worker was doing when last seen, and the line that crashed, if any."""
-        at = os.pread(self._file, _ROOM, 0).rstrip(b"\0").decode(errors="replace")
-        crash = _CALLER.search(os.pread(self._file, 2**16, _ROOM).decode(errors="replace"))
-        called = f"the line that crashed was {crash[1]}:{crash[2]}, in {crash[3]}" if crash else ""
-        return "".join(f"; {told}" for told in (at and f"it was at {at}", called) if told)
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)

@@ -122,15 +122,15 @@ MUTATIONS = [
     Mutation(
         "workers hear too late that they may read on",
         "runner/protocol.py",
-        "if self._taken >= (self._room + 1) // 2:",
-        "if self._taken > self._room:",
+        "if self._taken >= (self._capacity + 1) // 2:",
+        "if self._taken > self._capacity:",
         "runner/test_line.py runner/test_loader.py",
     ),
     Mutation(
         "shards that are ahead take their turn",
-        "runner/shards.py",
-        "if place.items == fewest]",
-        "if place.items >= fewest]",
+        "runner/positions.py",
+        "if position.items == fewest]",
+        "if position.items >= fewest]",
         "runner/test_loader.py runner/test_resume_anywhere.py",
     ),
     Mutation(

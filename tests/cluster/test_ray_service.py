@@ -22,7 +22,7 @@ import torch
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
-from penstock.runner import actors
+from penstock.runner import actor_hosts, actors
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("local_ray")]
 
@@ -161,21 +161,21 @@ def test_an_actor_that_is_killed_for_good_is_replaced(monkeypatch: pytest.Monkey
 def test_an_actor_that_dies_while_it_is_connected_to_is_replaced(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    enter = actors._Door.enter
+    connect = actor_hosts.ActorAddress.connect
     killed: list[bool] = []
 
     with ps.RayFleet(1) as fleet:
 
-        def enter_and_kill(door: Any, role: str, argument: Any) -> Any:
+        def connect_and_kill(address: Any, role: str, argument: Any) -> Any:
             if killed:
-                return enter(door, role, argument)
+                return connect(address, role, argument)
             killed.append(True)
-            entered = enter(door, role, argument) if moment == "after" else None
+            connected = connect(address, role, argument) if moment == "after" else None
             ray.kill(fleet.actor(0), no_restart=False)
             time.sleep(0.5)
-            return entered or enter(door, role, argument)
+            return connected or connect(address, role, argument)
 
-        monkeypatch.setattr(actors._Door, "enter", enter_and_kill)
+        monkeypatch.setattr(actor_hosts.ActorAddress, "connect", connect_and_kill)
         with loader(numbers(20), ps.RayReadingService(fleet=fleet)) as reader, warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             assert sorted(reader) == list(range(20))
@@ -439,7 +439,7 @@ def test_init_and_reset_functions_run_there(fleet: ps.RayFleet) -> None:
 
 
 def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_TO_START", 0.5)
+    monkeypatch.setattr(actors, "_STARTS_WITHIN", 0.5)
     service = ps.RayReadingService(1, resources_per_worker={"CPU": 1, "a_tpu": 1}, timeout=1)
     with (
         loader(numbers(6), service) as reader,
@@ -449,7 +449,7 @@ def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyP
 
 
 def test_an_actor_that_is_late_is_told_of_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_TO_START", 0.01)
+    monkeypatch.setattr(actors, "_STARTS_WITHIN", 0.01)
     monkeypatch.setattr(actors, "GLANCE", 0.01)
     with loader(numbers(6), ps.RayReadingService(1)) as reader, pytest.warns(RuntimeWarning, match="has not started"):
         assert sorted(reader) == list(range(6))
@@ -531,7 +531,7 @@ def test_a_pass_that_is_given_up_while_actors_start_ends_soon_and_leaves_nothing
 
 
 def test_an_actor_behind_a_firewall_is_named_in_time(fleet: ps.RayFleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_SPEAKS_WITHIN", 0.5)
+    monkeypatch.setattr(actor_hosts, "_HANDSHAKE_TIMEOUT", 0.5)
     silent = socket.socket()
     silent.bind(("127.0.0.1", 0))
     silent.listen(0)
@@ -539,11 +539,11 @@ def test_an_actor_behind_a_firewall_is_named_in_time(fleet: ps.RayFleet, monkeyp
     for each in waiting:
         each.setblocking(False)
         each.connect_ex(silent.getsockname())
-    door_of = actors.WorkerActors._door_of
+    address_of = actors.ActorBackend._address_of
     monkeypatch.setattr(
-        actors.WorkerActors,
-        "_door_of",
-        lambda *given: dataclasses.replace(door_of(*given), on_machine="", address=silent.getsockname()),
+        actors.ActorBackend,
+        "_address_of",
+        lambda *given: dataclasses.replace(address_of(*given), local="", remote=silent.getsockname()),
     )
     service = ps.RayReadingService(fleet=fleet)
     with pytest.raises(RuntimeError, match=r"actor 0 of 2 cannot be reached at 127.0.0.1:\d+, as behind a firewall"):

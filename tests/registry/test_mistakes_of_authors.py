@@ -13,7 +13,7 @@ import pytest
 from passing import Passing
 
 import penstock as ps
-from penstock.runner.pool import _pickled_chain
+from penstock.runner.chain_pickle import pickled_chain
 
 
 class YieldsNothing(Passing):
@@ -130,7 +130,7 @@ def test_an_attribute_that_cannot_be_pickled_is_named_with_its_mend() -> None:
             self.lock = threading.Lock()
 
     with pytest.raises(TypeError, match="cannot pickle") as caught:
-        _pickled_chain(HoldsALock(numbers()))
+        pickled_chain(HoldsALock(numbers()))
     assert caught.value.__notes__ == [
         "penstock: the lock of HoldsALock() cannot be pickled, so it cannot be sent to worker processes: "
         "make it in __iter__"

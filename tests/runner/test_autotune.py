@@ -127,7 +127,7 @@ def test_what_is_found_is_told_and_stays_for_the_next_epoch():
         list(loader)
         assert loader.tuned == "workers(num_workers=3, worker_prefetch_cnt=10): write them down"
         assert loader.stats()["workers"]["tuned"] == ["num_workers=3, worker_prefetch_cnt=10"]
-        assert len(loader.reading_service._reader._shards._lines) == 3
+        assert len(loader.reading_service._reader._shards._connections) == 3
     with loader_of("skipping") as loader:
         assert loader.tuned == ""
 

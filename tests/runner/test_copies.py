@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.runner import pool
+from penstock.runner import chain_pickle
 from penstock.workers import calls
 from penstock.workers.captured import MUCH_TO_SEND
 
@@ -41,7 +41,7 @@ def through_a_partial(item: int, rows: Any) -> int:
 @pytest.fixture(autouse=True)
 def one_megabyte_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MUCH_TO_SEND == 64 * 2**20
-    for module in (pool, calls):
+    for module in (chain_pickle, calls):
         monkeypatch.setattr(module, "MUCH_TO_SEND", 2**20)
 
 

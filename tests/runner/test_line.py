@@ -1,4 +1,4 @@
-"""The line between two processes of a loader: what goes along it arrives, and at what pace."""
+"""The protocol between two processes of a loader: messages arrive whole, and reports are rare."""
 
 import threading
 import time
@@ -6,15 +6,22 @@ from multiprocessing import Pipe
 
 import penstock as ps
 from penstock.registry import Path
-from penstock.runner.protocol import Arrival, Receiver, Sender
-from penstock.runner.shards import Epoch, Place, ShardPass
-from penstock.workers.transport import Parcel
+from penstock.runner.positions import Epoch, Message, ShardPosition
+from penstock.runner.protocol import Receiver, Sender, to_bytes
+from penstock.runner.shards import ShardPass
+from penstock.workers.transport import Outbox
 
 
-def test_an_arrival_is_the_same_after_it_has_travelled():
-    parcel = Parcel([b"x", b"y"], [], dropped_blocks=(3,))
-    for arrival in (Arrival((1, 2), 3, parcel, {"at": "start"}), Arrival((1, 0), 0, error=b"pickled")):
-        assert Arrival.from_bytes(arrival.to_bytes()) == arrival
+def test_a_message_is_the_same_after_it_has_travelled():
+    ours, theirs = Pipe()
+    parcel, _ = Outbox(0).pack([1, "x"])
+    sent = Message(3, parcel, report=b"report", reading=(1, 2))
+    failed = Message(0, ended=True, error=b"pickled", reading=(1, 0))
+    for message in (sent, failed):
+        theirs.send_bytes(to_bytes(message))
+    receiver = Receiver(ours, 1)
+    assert receiver.receive() == sent._replace(item=[1, "x"])
+    assert receiver.receive() == failed
 
 
 class SlowToCount(ps.iter.IterableWrapper):
@@ -31,13 +38,13 @@ def test_what_a_shard_tells_of_itself_is_paced_by_all_that_telling_costs():
     counted.clear()
     ours, theirs = Pipe()
     chain = SlowToCount(range(100))
-    sender = Sender(theirs, 1, lambda _, place: ShardPass(chain, place), str)
+    sender = Sender(theirs, 1, lambda _, position: ShardPass(chain, position), str)
     threading.Thread(target=sender.serve, daemon=True).start()
     receiver = Receiver(ours, 200)
-    receiver.begin(Epoch(1, 0, Path(0), 0), [Place(0)])
-    arrivals = []
-    while not arrivals or arrivals[-1].report is None or arrivals[-1].parcel is not None:  # until the end
-        arrivals.append(receiver.receive()[0])
-    receiver.hang_up()
-    assert sum(arrival.parcel is not None for arrival in arrivals) == 100
-    assert len(counted) == sum(arrival.report is not None for arrival in arrivals) < 12
+    receiver.begin(Epoch(1, 0, Path(0), 0), [ShardPosition(0)])
+    messages = []
+    while not messages or not messages[-1].ended:
+        messages.append(receiver.receive())
+    receiver.close()
+    assert sum(not message.ended for message in messages) == 100
+    assert len(counted) == sum(message.report is not None for message in messages) < 12

@@ -9,8 +9,8 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
+from penstock.runner.positions import Report
 from penstock.runner.profiles import _workers_of
-from penstock.runner.shards import ShardProfile
 from penstock.views.times import WorkerTimes
 
 
@@ -54,7 +54,7 @@ def test_workers_are_told_by_their_numbers_and_processes():
 
 def test_the_times_of_a_worker_are_those_of_its_last_report_in_each_reading():
     reports = [
-        ShardProfile([], WorkerTimes("a", items=items, busy=0.1 * items), reading=(reading, 0))
+        Report(0, (reading, 0), [], {}, [], WorkerTimes("a", items=items, busy=0.1 * items))
         for reading, items in ((1, 5), (1, 7), (2, 3))
     ]
     (worker,) = _workers_of(reports)

@@ -1,0 +1,85 @@
+"""Options of a reader: how a chain is read, by which workers, and how it is divided into shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..pipes.bases.tuning import Tuner
+from .rank_sync import RankSync
+from .seeds import SeedGenerator
+
+__all__ = ["Division", "InitFn", "ReadOptions", "ResetFn", "WorkerInfo", "option"]
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """The number of workers, and which of them a process is."""
+
+    num_workers: int
+    worker_id: int
+
+
+InitFn = Callable[[Any, WorkerInfo], Any]
+ResetFn = Callable[[Any, WorkerInfo, SeedGenerator], Any]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The options of a reading service; those of a reader have the chain, too."""
+
+    init_fn: InitFn | None = None
+    reset_fn: ResetFn | None = None
+    main_prefetch: int = 0
+    num_workers: int = 0
+    worker_prefetch: int = 1
+    num_shards: int | None = None
+    """The number of shards, if it is given."""
+    timeout: float | None = None
+    require_sharding: bool = True
+    rank_sync: RankSync | None = None
+    """How the ranks of a distributed program share the chain."""
+    tuner: Tuner | None = None
+    """Finds `num_workers` and `worker_prefetch` while they read."""
+    chain: Any = None
+    by_ranks: bool = False
+    """Whether the chain's steps divide it among ranks."""
+    start: Callable[[], Any] | None = None
+    """Makes the `WorkerBackend` that starts the workers."""
+
+
+def option(name: str) -> Any:
+    """Return an attribute of a reading service that is one of its `options`."""
+
+    def change(service: Any, value: object) -> None:
+        changes: dict[str, Any] = {name: value}
+        service.options = replace(service.options, **changes)
+
+    return property(lambda service: getattr(service.options, name), change)
+
+
+@dataclass(frozen=True)
+class Division:
+    """The division of a stream into shards, and which of them are read here."""
+
+    num_shards: int
+    """The number over all ranks."""
+    rank: int = 0
+    ranks: int = 1
+    """How many ranks read different shards: rank s modulo `ranks` reads shard s."""
+    by_ranks: bool = False
+    """Whether the chain's steps divide it among ranks, before shards divide each rank's part."""
+
+    @property
+    def shards(self) -> range:
+        """The shards that are read here."""
+        return range(self.rank, self.num_shards, self.ranks)
+
+    def part(self, shard: int) -> tuple[int, int]:
+        """Return the number of parts of the stream that is read here, and which of them a shard is."""
+        return (len(self.shards), self.shards.index(shard)) if self.by_ranks else (self.num_shards, shard)
+
+    def worker(self, shard: int, num_workers: int) -> int:
+        """Return which of the workers reads a shard."""
+        return shard // self.ranks % num_workers
