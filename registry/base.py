@@ -18,8 +18,8 @@ from .functional import bases, find_method, operators
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import iterative_len
-from .metering import Meter
 from .notes import add_error_context
+from .observer import Observer
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
@@ -80,8 +80,8 @@ _OF_AUTHORS = {
     *(
         "faster",
         "made_of",
-        "meter",
         "most_held",
+        "observer",
         "outcome",
         "outputs_of_each",
         "payload",
@@ -195,8 +195,8 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     faster: str | None = None
     """A sentence with arguments that would make the operator faster, for profiles; None if nothing is known."""
 
-    meter: Meter | None = None
-    """What measures the step, in a profiled chain."""
+    observer: Observer | None = None
+    """What listens to the step, in a profiled chain."""
 
     shows_progress: ClassVar[bool] = False
     """Whether the operator shows a progress bar of its own."""

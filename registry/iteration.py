@@ -26,7 +26,6 @@ from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, ca
 from .same_order import check_value
 from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from .untimed import holds_meter
 
 __all__ = ["Link", "Pass", "begin_pass", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
 
@@ -496,25 +495,21 @@ def _close_all() -> None:
 def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) -> Generator[Any, None, None]:
     own: Any = None
     counted: Any = None
-    meter: Any = None
-    clock: Any = None
-    timed: Any = None
+    observer: Any = None
     try:
         yield
-        if (meter := pipe.meter) is None:
+        if (observer := pipe.observer) is None:
             own, counted = current.start(pipe, iterate)
             # Not `yield from`: error notes read this frame's `item`.
             for item in counted:
                 yield item
-        else:  # measured here, since another generator would take its part of the stack
-            clock, timed = meter.begin()
+        else:  # here, since another generator would take its part of the stack
+            observer.enter()
             own, counted = current.start(pipe, iterate)
-            for item in meter.count(counted):
-                if timed is not None:
-                    timed = meter.leave(clock, timed)
+            for item in counted:
+                observer.leave(1)
                 yield item
-                if not clock.is_off:
-                    timed = meter.enter(clock)
+                observer.enter()
         if own is not None:
             pipe.at_end()
         current.ended = True
@@ -544,15 +539,12 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
             add_error_context(error, pipe)
         raise
     finally:
-        if meter is not None:
-            meter.end(clock, timed)
+        if observer is not None:
+            observer.leave()
         if hasattr(own, "close"):
             own.close()
         current.let_go()
         own = counted = None  # a traceback may keep this frame, which must not keep the sources open
-
-
-holds_meter(_deliver, "meter")
 
 
 def running_step(thread_id: int) -> str | None:

@@ -54,7 +54,7 @@ STOP = None
 
 def report_on(chain: Any, times: WorkerTimes, idle: float) -> bytes:
     """Return the `Report` on a shard's chain, pickled, since most reports are never read."""
-    profile = None if chain.meter is None else ShardProfile(times_of_steps(chain), times)
+    profile = None if chain.observer is None else ShardProfile(times_of_steps(chain), times)
     return pickle.dumps(Report(flatten(capture(chain)), chain.stats(), profile, idle), protocol=5)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..registry import Guard, Retry
-from ..registry.metering import count_bytes
+from ..registry.observer import count_bytes
 from .addresses import Client, client_of
 from .errors import UnknownStoreError, in_plain_words
 from .file_systems import OF_WEB, locate_for_one_attempt, opened

@@ -13,8 +13,8 @@ from functools import partial
 from typing import IO, Any
 
 from ..registry import Guard
-from ..registry.metering import count_bytes
 from ..registry.notes import add_note
+from ..registry.observer import count_bytes
 from ..registry.secrets import stream_name
 from .errors import in_plain_words
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..registry import close
-from ..registry.metering import acquire
+from ..registry.observer import acquire
 from .threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]

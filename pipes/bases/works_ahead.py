@@ -14,7 +14,6 @@ from ...registry import (
     provenance_of,
 )
 from ...registry.display import step
-from ...registry.metering import as_step
 from ...registry.notes import add_note
 from ...workers.threads import Arrivals, Interrupted, Outcome
 from .tuning import Tuner
@@ -91,10 +90,9 @@ class WorksAhead(IterDataPipe[R]):
         self._move_on()
         outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
-        if self.meter is not None:
-            self.meter.room = room
-        with as_step(self.meter):
-            workers = workers_for(self._arrivals)
+        if self.observer is not None:
+            self.observer.room = room
+        workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun

@@ -7,7 +7,6 @@ from typing import Literal, TypeVar
 
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
 from ...registry.arguments import AUTO
-from ...registry.metering import as_step
 from ...workers.reading_ahead import ReadingThread
 from ..bases.tuning import Setting, Tuner
 
@@ -53,8 +52,7 @@ class Prefetcher(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
-        with as_step(self.meter):
-            reader = ReadingThread(items, self.source, self._room.value)
+        reader = ReadingThread(items, self.source, self._room.value)
         arriving = iter(reader)
         if self.tuner is not None:
             arriving = self.tuner.follow(arriving, lambda: reader.blocked, lambda _, room: reader.resize(room))
