@@ -181,12 +181,15 @@ def _of_pool(profile: Times, steps: list[StepTimes], step: StepTimes, seconds: f
     text += f" busy {use:.0%} of the time."
     if (cache := _cache_after(steps, step)) is not None:
         return text + _of_cold_cache(cache)
-    if step.works_in == "threads" and step.cpu < 0.5 * step.busy:
-        return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
+    if is_waiting := step.works_in == "threads" and step.cpu < 0.5 * step.busy:
+        text += (
+            f" They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}, unless "
+            "other programs keep the processors busy."
+        )
     if step.hint:
         text += f" {step.hint}"
     processors = os.cpu_count() or 1
-    if in_workers or step.hint:
+    if in_workers or step.hint or is_waiting:
         return text
     if step.threads < processors:
         return f"{text} More would help: here are {processors} processors."

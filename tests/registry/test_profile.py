@@ -325,8 +325,11 @@ def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the
 
 def test_a_lock_on_the_gil():
     profile = ps.iter.IterableWrapper(range(120)).threadpool_map(compute, max_workers=4).profile()
-    assert "in `threadpool_map(compute, max_workers=4)`, whose 4 threads wait for one another" in profile.verdict
-    assert "processpool_map" in profile.verdict
+    pool = by_name(profile)["threadpool_map"]
+    assert pool.cpu < 0.5 * pool.busy
+    if pool.cpu > 0.75 * profile.seconds:  # otherwise other programs have the processors: nothing can be told
+        assert "in `threadpool_map(compute, max_workers=4)`, whose 4 threads wait for one another" in profile.verdict
+        assert "processpool_map" in profile.verdict
 
 
 @pytest.mark.parametrize(
