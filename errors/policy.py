@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from .checks import expect_whole
-from .metering import pause_of_retry
 from .notes import add_note, describe_item
+from .observer import pause_of_retry
 from .secrets import without_secrets
 
 __all__ = ["Guard", "OnError", "Retry", "Skip"]

@@ -27,7 +27,7 @@ _OF_AUTHORS = {
     *(
         "faster",
         "made_of",
-        "meter",
+        "observer",
         "most_held",
         "outcome",
         "outputs_of_each",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from ..errors.metering import Meter
+from ..errors.observer import Observer
 from ..errors.policy import Guard
 from ..errors.provenance import Provenance
 from ..state.copying import SourcesFirst
@@ -81,8 +81,8 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     faster: str | None = None
     """A sentence with arguments that would make the operator faster, for profiles; None if nothing is known."""
 
-    meter: Meter | None = None
-    """What measures the step, in a profiled chain."""
+    observer: Observer | None = None
+    """The listener to the step, in a profiled chain."""
 
     shows_progress: ClassVar[bool] = False
     """Whether the operator shows a progress bar of its own."""

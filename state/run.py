@@ -17,7 +17,6 @@ from types import GeneratorType
 from typing import Any, TypeVar, cast
 
 from ..errors.notes import describe_item
-from ..errors.untimed import holds_meter
 from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, last_item, local_of, shorten_traceback
 from .fields import Tally
 from .foreign import Resumable, TorchIterDataPipe
@@ -376,25 +375,21 @@ def _close_all() -> None:
 def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) -> Generator[Any, None, None]:
     own: Any = None
     counted: Any = None
-    meter: Any = None
-    clock: Any = None
-    timed: Any = None
+    observer: Any = None
     try:
         yield
-        if (meter := pipe.meter) is None:
+        if (observer := pipe.observer) is None:
             own, counted = current.start(pipe, iterate)
             # Not `yield from`: error notes read this frame's `item`.
             for item in counted:
                 yield item
-        else:  # measured here, since another generator would take its part of the stack
-            clock, timed = meter.begin()
+        else:  # here, since another generator would take its part of the stack
+            observer.enter()
             own, counted = current.start(pipe, iterate)
-            for item in meter.count(counted):
-                if timed is not None:
-                    timed = meter.leave(clock, timed)
+            for item in counted:
+                observer.leave(1)
                 yield item
-                if not clock.is_off:
-                    timed = meter.enter(clock)
+                observer.enter()
         if own is not None:
             pipe.at_end()
         current.ended = True
@@ -424,15 +419,12 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
             add_error_context(error, pipe)
         raise
     finally:
-        if meter is not None:
-            meter.end(clock, timed)
+        if observer is not None:
+            observer.leave()
         if hasattr(own, "close"):
             own.close()
         current.close()
         own = counted = None  # a traceback may keep this frame, which must not keep the sources open
-
-
-holds_meter(_deliver, "meter")
 
 
 def running_step(thread_id: int) -> str | None:

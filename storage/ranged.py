@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
-from ..errors.metering import count_bytes
+from ..errors.observer import count_bytes
 from ..errors.secrets import stream_name
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 

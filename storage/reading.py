@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors.metering import count_bytes
+from ..errors.observer import count_bytes
 from ..errors.policy import Guard, Retry
 from .addresses import Client, client_of
 from .errors import UnknownStoreError, in_plain_words

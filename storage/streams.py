@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import IO, Any
 
-from ..errors.metering import count_bytes
 from ..errors.notes import add_note
+from ..errors.observer import count_bytes
 from ..errors.policy import Guard
 from ..errors.secrets import stream_name
 from .errors import in_plain_words

@@ -23,8 +23,11 @@ _FULL = 0.7
 _IN_TURN = 0.15
 """A reader and a thread wait for each other in turn if both wait for more than this share of the time."""
 _ONE = {"threads": "thread", "processes": "process", "actors": "actor"}
-_LONG_FOR_GIL = 0.0012
-"""Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
+_CALL_FUNCTIONS = ("threadpool_map", "map_pool")
+"""The steps whose threads call the user's function, which may hold the GIL; Penstock's own readers release it."""
+_LEAST_OF_GIL, _MOST_OF_GIL = 0.7, 1.15
+"""Threads that hold the GIL in turn use one processor, all together; and each of them less than `_PART` of one."""
+_PART = 0.75
 _LARGE = 0.001
 """Items are large if sending one takes more seconds than this."""
 _SLOWER, _SLOWER_BY = 1.7, 0.1
@@ -48,8 +51,8 @@ def verdict(profile: Times) -> str:
     begin = "The input is the bottleneck: " if profile.is_loader else ""
     if not profile.workers and any(step.works_in == "workers" for step in profile.main):
         return f"{begin}in which step is unknown, since no worker has reported yet."
-    for step in profile.steps:
-        if _holds_the_gil(step):
+    for step in profile.steps:  # first, since all steps of the process wait for the GIL
+        if _holds_the_gil(profile, step):
             return begin + _of_gil(profile, step)
     found = _in_workers(profile) if _waits_for_workers(profile) else _in_thread(profile, profile.main, None, seconds)
     return begin + found
@@ -65,7 +68,7 @@ def _waits_for_workers(profile: Times) -> bool:
 
 def _in_workers(profile: Times) -> str:
     workers, consumer = profile.workers, profile.consumer
-    totals = [worker.busy + worker.sending + worker.idle or 1.0 for worker in workers]
+    totals = [*map(_total, workers)]
     slowest = max(workers, key=_time_of_item)
     others = [worker for worker in workers if worker is not slowest]
     usual = median(map(_time_of_item, others)) if others else math.inf
@@ -178,12 +181,15 @@ def _of_pool(profile: Times, steps: list[StepTimes], step: StepTimes, seconds: f
     text += f" busy {use:.0%} of the time."
     if (cache := _cache_after(steps, step)) is not None:
         return text + _of_cold_cache(cache)
-    if step.works_in == "threads" and step.cpu + step.queued < 0.5 * step.busy:
-        return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
+    if is_waiting := step.works_in == "threads" and step.cpu < 0.5 * step.busy:
+        text += (
+            f" They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}, unless "
+            "other programs keep the processors busy."
+        )
     if step.hint:
         text += f" {step.hint}"
     processors = os.cpu_count() or 1
-    if in_workers or step.hint:
+    if in_workers or step.hint or is_waiting:
         return text
     if step.threads < processors:
         return f"{text} More would help: here are {processors} processors."
@@ -206,15 +212,25 @@ def _of_step(profile: Times, steps: list[StepTimes], step: StepTimes, total: flo
     return text
 
 
-def _holds_the_gil(step: StepTimes) -> bool:
-    return step.threads > 1 and step.probes > 0 and step.gil_waits / step.probes > _LONG_FOR_GIL
+def _processors(profile: Times, step: StepTimes) -> float:
+    """Return how many processors the threads of a step use, in each process."""
+    consumer = profile.consumer
+    in_main = consumer.first + consumer.waited + consumer.worked or profile.seconds
+    return step.cpu / (sum(map(_total, profile.workers)) if step in profile.in_workers else in_main)
+
+
+def _holds_the_gil(profile: Times, step: StepTimes) -> bool:
+    if step.works_in != "threads" or step.name not in _CALL_FUNCTIONS or step.threads == 1:
+        return False
+    return step.cpu < _PART * step.busy and _LEAST_OF_GIL < _processors(profile, step) < _MOST_OF_GIL
 
 
 def _of_gil(profile: Times, step: StepTimes) -> str:
     return (
         f"{profile.share(step):.0%} of the work is in `{step.label}`, whose {step.threads // step.processes} threads "
-        f"wait for one another: each gets the GIL back after {step.gil_waits / step.probes * 1000:.0f} ms. Processes "
-        "would run the function in parallel: processpool_map, or worker processes of a loader."
+        f"wait for one another, if its function computes in Python and so holds the GIL: they use "
+        f"{_processors(profile, step):.1f} processors, all together. Processes would run it in parallel: "
+        "processpool_map, or worker processes of a loader."
     )
 
 
@@ -261,8 +277,12 @@ def _kind(step: StepTimes) -> str:
     return step.works_in if step.works_in in ("processes", "actors") else "threads"
 
 
+def _total(worker: WorkerTimes) -> float:
+    return worker.busy + worker.sending + worker.idle or 1.0
+
+
 def _is_idle(worker: WorkerTimes) -> bool:
-    return worker.idle > 0.3 * (worker.busy + worker.sending + worker.idle)
+    return worker.idle > 0.3 * _total(worker)
 
 
 def _time_of_item(worker: WorkerTimes) -> float:

@@ -12,7 +12,7 @@ from ..state.foreign import TorchMapDataPipe
 from ..state.graph import DataPipe, sources_first, sources_of
 from ..state.step_text import arguments_of, is_data_set
 from ..state.step_text import step as show_step
-from ..views.meter import Hand, Meter, allow_for_timing
+from .meter import Meter, allow_for_timing
 
 __all__ = [
     "Consumer",
@@ -64,12 +64,7 @@ class StepTimes:
     busy: float = 0.0
     """The time that its threads worked, all together."""
     cpu: float = 0.0
-    """The processor time of its threads."""
-    queued: float = 0.0
-    """How long other work had the processors while its threads could have run. It is known on Linux only."""
-    gil_waits: float = 0.0
-    """How long its threads waited to get the GIL back, in all probes."""
-    probes: int = 0
+    """The processor time of its threads; less than `busy` if they waited, for the GIL, a network or another process."""
     threads: int = 0
     """How many threads worked for it at once."""
     bytes: float = 0.0
@@ -181,8 +176,8 @@ def measure(chain: DataPipe) -> None:
     allow_for_timing()
     parts: list[Any] = sources_first(chain)
     for pipe in parts:
-        if hasattr(type(pipe), "meter"):
-            pipe.meter = Meter()
+        if hasattr(type(pipe), "observer"):
+            pipe.observer = Meter()
             kind: Any = type(pipe)
             if issubclass(kind, TorchMapDataPipe):
                 pipe.__class__ = _measuring(kind)
@@ -195,11 +190,11 @@ def _measuring(cls: Any) -> Any:
         return cls
 
     def __getitem__(self: Any, index: Any) -> Any:  # noqa: N807
-        return self.meter.call(cls.__getitem__, 1, self, index)
+        return self.observer.time(cls.__getitem__, 1, self, index)
 
     def __getitems__(self: Any) -> Any:  # noqa: N807
         fetch = super(measuring, self).__getitems__  # AttributeError if the source of this pipe has none
-        return lambda indices: self.meter.call(fetch, len(indices), indices)
+        return lambda indices: self.observer.time(fetch, len(indices), indices)
 
     own = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     own |= {"_is_measuring": True, "__getitem__": __getitem__}
@@ -218,17 +213,17 @@ def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
     """Return what the measured steps of chains took."""
     parts = _with_steps(*chains)
     places = {id(step): place for place, step in enumerate(pipe for pipe, step in parts if pipe is step)}
-    places = {id(pipe.meter): places[id(step)] for pipe, step in parts}
+    places = {id(pipe.observer): places[id(step)] for pipe, step in parts}
     times = [_times_of(pipe, places) for pipe, step in parts if pipe is step]
     for pipe, step in parts:
         if pipe is not step:
-            _add(times[places[id(pipe.meter)]], _times_of(pipe, places), but=("items",))
+            _add(times[places[id(pipe.observer)]], _times_of(pipe, places), but=("items",))
     return times
 
 
 def _with_steps(*chains: DataPipe) -> list[tuple[Any, Any]]:
     """Return the measured pipes, sources first, each with the step that it is part of: itself, or a data set."""
-    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("meter") is not None]
+    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("observer") is not None]
     steps = {id(pipe): pipe for pipe in pipes}
     for pipe in pipes:
         if is_data_set(pipe):
@@ -255,12 +250,11 @@ def _add(before: StepTimes, more: StepTimes, but: tuple[str, ...] = ()) -> None:
 
 
 def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
-    meter: Meter = pipe.meter
-    hands: list[Hand] = [*meter.hands]
+    meter: Meter = pipe.observer
+    helpers = [*meter.all_helpers()]
+    everywhere = [meter, *helpers]
     kind = type(pipe).__mro__["_is_measuring" in vars(type(pipe))]
-    spans = [(0, *span) for span in meter.spans.kept]
-    for number, hand in enumerate(hands, 1):
-        spans += [(number, *span) for span in hand.spans.kept]
+    spans = [(number, *span) for number, each in enumerate(everywhere) for span in each.spans.kept]
     name = vars(kind).get("functional_name") or kind.__name__
     arguments = f"({', '.join(arguments_of(pipe))})"
     shown_as = getattr(kind, "in_a_chain", None)
@@ -270,7 +264,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         name=name,
         label=shown_as(pipe) if shown_as else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
         text=shown_as(pipe) if shown_as else show_step(pipe),
-        sources=sorted({places[id(source.meter)] for source in sources} - {place}),
+        sources=sorted({places[id(source.observer)] for source in sources} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=getattr(pipe, "works_in", None),
         is_cache="caches" in getattr(type(pipe), "does", ()),
@@ -279,15 +273,12 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         items=meter.items,
         own=meter.own / _SECOND,
         waiting=meter.waiting / _SECOND,
-        retrying=meter.retrying / _SECOND,
-        blocked=meter.blocked / _SECOND,
-        busy=sum(hand.busy for hand in hands) / _SECOND,
-        cpu=sum(hand.cpu for hand in hands) / _SECOND,
-        queued=sum(hand.queued for hand in hands) / _SECOND,
-        gil_waits=sum(hand.gil_waits for hand in hands) / _SECOND,
-        probes=sum(hand.probes for hand in hands),
+        retrying=sum(each.retrying for each in everywhere) / _SECOND,
+        blocked=sum(each.blocked for each in everywhere) / _SECOND,
+        busy=sum(each.own for each in helpers) / _SECOND,
+        cpu=sum(each.cpu for each in helpers) / _SECOND,
         threads=meter.threads,
-        bytes=meter.bytes,
+        bytes=sum(each.bytes for each in everywhere),
         room=meter.room,
         looks=meter.looks,
         ready=meter.ready,
@@ -299,4 +290,4 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
 
 
 def _is_measured(pipe: Any) -> bool:
-    return getattr(pipe, "meter", None) is not None
+    return getattr(pipe, "observer", None) is not None

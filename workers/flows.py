@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..errors.closing import close
-from ..errors.metering import acquire
+from ..errors.observer import acquire
 from .threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]

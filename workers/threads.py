@@ -12,8 +12,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ..errors.metering import Hand, current_meter, wait_of, work_as
 from ..errors.notes import describe_item
+from ..errors.observer import here, wait_of
 
 __all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Threads", "join"]
 
@@ -108,7 +108,7 @@ class Threads:
         self._resized = threading.Condition()
         self.idle = 0.0
         """Seconds that threads had nothing to do, all together."""
-        self._meter = current_meter()
+        self._observer = here.observer
 
     def resize(self, most: int) -> None:
         """Let up to `most` threads work from now on; others wait."""
@@ -130,8 +130,8 @@ class Threads:
             thread = threading.Thread(target=self._work, args=(number,), name=f"{self._name}_{number}", daemon=True)
             thread.start()
             self._threads.append(thread)
-        if self._meter is not None:
-            self._meter.threads = max(self._meter.threads, len(self._threads))
+        if self._observer is not None:
+            self._observer.threads = max(self._observer.threads, len(self._threads))
 
     def stop(self) -> None:
         """Drop what has not begun, and wait for what has; RuntimeError if that does not end."""
@@ -159,10 +159,8 @@ class Threads:
         except BaseException as error:  # raised again where the results are read
             self._arrivals.put((None, None, error))
             return
-        if self._meter is not None:
-            work_as(self._meter)
-            self._meter.hands.append(hand := Hand())
-            function = partial(hand.do, function)
+        if self._observer is not None:
+            function = partial(self._observer.worker().call, function)
         while (task := self._next_task(place)) is not None and not self._stopped:
             number, item = task
             self._in_hand[me] = item

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...errors.metering import acquire, current_meter, work_as
+from ...errors.observer import acquire, here
 from ...registry import IterDataPipe, MapDataPipe, walk
 from ...state.graph import is_one_of_several
 from ...workers.threads import PATIENCE, Arrivals, join
@@ -35,9 +35,9 @@ class ReadingThread:
         self._buffer: Arrivals[Any] = Arrivals()
         self._stopped = self._is_at_end = False
         self._error: BaseException | None = None
-        self._meter = current_meter()
-        if self._meter is not None:
-            self._meter.room = room
+        self._observer = here.observer
+        if self._observer is not None:
+            self._observer.room = room
         self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)
         atexit.register(self.stop)  # a thread inside torch may abort the interpreter at exit
         self._thread.start()
@@ -83,8 +83,8 @@ class ReadingThread:
             )
 
     def _read(self) -> None:
-        if self._meter is not None:
-            work_as(self._meter, is_reader=True)
+        if self._observer is not None:
+            here.observer = self._observer.reader()
         try:
             for item in self._items:
                 if not self._room.acquire(blocking=False):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar, cast
 
-from ...errors.metering import as_step
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, Provenance, Reading, add_error_context, own, provenance_of
 from ...state.step_text import step
@@ -84,10 +83,9 @@ class WorksAhead(IterDataPipe[R]):
         self._move_on()
         outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
-        if self.meter is not None:
-            self.meter.room = room
-        with as_step(self.meter):
-            workers = workers_for(self._arrivals)
+        if self.observer is not None:
+            self.observer.room = room
+        workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Literal, TypeVar
 
 from ...errors.checks import AUTO
-from ...errors.metering import as_step
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
 from ..bases.reading_ahead import ReadingThread
 from ..bases.tuning import Setting, Tuner
@@ -53,8 +52,7 @@ class Prefetcher(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
-        with as_step(self.meter):
-            reader = ReadingThread(items, self.source, self._room.value)
+        reader = ReadingThread(items, self.source, self._room.value)
         arriving = iter(reader)
         if self.tuner is not None:
             arriving = self.tuner.follow(arriving, lambda: reader.blocked, lambda _, room: reader.resize(room))

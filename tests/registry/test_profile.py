@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.errors.metering import Meter, count_bytes
+from penstock.errors.observer import count_bytes
+from penstock.views.meter import Meter
 from penstock.views.profile import Profile
 from penstock.views.times import Consumer, StepTimes, WorkerTimes
 
@@ -76,7 +77,7 @@ def test_a_live_pass_goes_on_and_the_chain_is_not_measured_afterwards():
     assert next(iterator) == "0"
     dp.profile()
     assert next(iterator) == "1"
-    assert dp.meter is None
+    assert dp.observer is None
 
 
 def test_a_look_leaves_the_random_generators_alone():
@@ -126,28 +127,27 @@ def test_items_are_the_same_when_measured():
 
     measured = chain()
     for pipe in (measured, measured.source, measured.source.source, measured.source.source.source):
-        pipe.meter = Meter()
+        pipe.observer = Meter()
     assert list(measured) == list(chain())
-    assert measured.source.meter.items == 3000
+    assert measured.source.observer.items == 3000
 
 
-def test_the_times_of_fast_steps_are_estimated_from_some_items():
-    dp = ps.iter.IterableWrapper(range(60_000)).map(lambda x: x + 0 * sum(range(50))).filter(lambda x: x % 3)
-    began = time.perf_counter()
-    list(dp)
-    alone = time.perf_counter() - began
-    profile = dp.profile()
-    assert by_name(profile)["filter"].items == 40_000
-    assert 0.2 * alone < sum(step.own for step in profile.steps) < 3 * profile.seconds
+def test_the_times_of_fast_steps_leave_out_the_timing():
+    dp = ps.iter.IterableWrapper(range(20_000)).map(lambda x: x + 0 * sum(range(50))).filter(lambda x: x % 3)
+    alone, shown, in_all = [], [], []
+    for _ in range(5):  # the fastest was the least disturbed
+        began = time.perf_counter()
+        list(dp)
+        alone.append(time.perf_counter() - began)
+        profile = dp.profile()
+        shown.append(sum(step.own for step in profile.steps))
+        in_all.append(profile.seconds)
+    assert by_name(profile)["filter"].items == 13_333
+    timing = min(in_all) - min(alone)
+    assert 0.3 * min(alone) < min(shown) < min(alone) + 0.7 * timing  # what interrupts the timing is left in
 
 
-def test_a_slow_step_keeps_its_time_where_items_are_left_out():
-    profile = ps.iter.IterableWrapper(range(20_000)).map(abs).batch(100).map(sleep_for(0.0012)).profile()
-    assert profile.steps[-1].own > 0.5 * 200 * 0.0012
-    assert profile.share(profile.steps[-1]) > 0.5
-
-
-def test_map_style_steps_leave_no_items_out():
+def test_the_times_of_fast_map_style_steps_are_within_that_of_the_pass():
     profile = ps.map.SequenceWrapper(range(10_000)).map(abs).profile()
     assert sum(step.own for step in profile.steps) < profile.seconds
 
@@ -167,18 +167,6 @@ def test_one_slow_call_among_very_many_keeps_its_time():
     assert profile.steps[2].own > 0.28
     assert profile.verdict.partition("%")[2].startswith(" of the time is in `map(rarely)`")
     assert 0.28 < sum(step.own for step in profile.steps) < profile.seconds
-
-
-def test_one_slow_call_of_a_map_style_step_keeps_its_time():
-    dp = ps.map.SequenceWrapper(range(20_000)).map(slow_at(15_000, 0.3)).map(abs).to_iter_datapipe()
-    assert dp.profile().steps[1].own > 0.28
-
-
-def test_one_long_wait_among_very_many_keeps_its_time():
-    dp = ps.iter.IterableWrapper(range(20_000)).map(slow_at(15_000, 0.3)).prefetch(5).map(abs)
-    steps = dp.profile().steps
-    assert steps[1].own > 0.28
-    assert steps[2].waiting > 0.2
 
 
 def test_one_pause_of_a_retry_and_one_read_among_very_many_are_counted():
@@ -337,8 +325,22 @@ def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the
 
 def test_a_lock_on_the_gil():
     profile = ps.iter.IterableWrapper(range(120)).threadpool_map(compute, max_workers=4).profile()
-    assert "in `threadpool_map(compute, max_workers=4)`, whose 4 threads wait for one another" in profile.verdict
-    assert "processpool_map" in profile.verdict
+    pool = by_name(profile)["threadpool_map"]
+    assert pool.cpu < 0.5 * pool.busy
+    if pool.cpu > 0.75 * profile.seconds:  # otherwise other programs have the processors: nothing can be told
+        assert "in `threadpool_map(compute, max_workers=4)`, whose 4 threads wait for one another" in profile.verdict
+        assert "processpool_map" in profile.verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "waits"),
+    [("threadpool_map", 1.0, True), ("threadpool_map", 1.6, False), ("threadpool_map", 0.1, False), ("s3", 1.0, False)],
+)
+def test_threads_hold_the_gil_if_they_use_one_processor_and_call_a_function(name, cpu, waits):
+    times = {"waiting": 1.0, "busy": 4.0, "cpu": cpu, "threads": 4, "room": 9}
+    pool = StepTimes(name, name, name, [], None, "threads", False, None, None, items=9, **times)
+    verdict = Profile(1.0, Consumer(items=9, waited=1.0), [pool]).verdict
+    assert ("whose 4 threads wait for one another, if its function computes in Python" in verdict) == waits
 
 
 def test_threads_that_wait_for_something_outside():
