@@ -233,7 +233,7 @@ def compute(x: int) -> int:
 
 def profiled(items: int, rounds: int) -> list[str]:
     """Measure what being profiled costs: all steps together take about 10 µs an item."""
-    from penstock.views.times import measure
+    from penstock.views.profiles.times import measure
 
     def chain(n: int) -> Any:
         import penstock as ps

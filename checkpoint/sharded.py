@@ -18,8 +18,8 @@ from torch.distributed.checkpoint.storage import WriteResult
 from ..errors.secrets import Options, without_secrets
 from ..storage.addresses import anonymous_as_option
 from ..storage.file_systems import locate
-from ..storage.streams import checked_path
-from ..storage.zips import is_of_torchs_zips, verify
+from ..storage.streaming.streams import checked_path
+from ..storage.streaming.zips import is_of_torchs_zips, verify
 from .files import reading, writing
 
 __all__ = ["StorageReader", "StorageWriter"]

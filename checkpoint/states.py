@@ -14,10 +14,10 @@ import torch
 
 from ..errors.notes import add_note
 from ..errors.secrets import Options, without_secrets
-from ..storage.decompression_limit import MAX_BYTES
 from ..storage.retrying import Transient
-from ..storage.streams import checked_path
-from ..storage.zips import opened_zip, read_verified
+from ..storage.streaming.decompression_limit import MAX_BYTES
+from ..storage.streaming.streams import checked_path
+from ..storage.streaming.zips import opened_zip, read_verified
 from .files import reading, writing
 
 __all__ = ["load", "save"]

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 import penstock as ps
-from penstock.views.picture import Picture
+from penstock.views.pictures.picture import Picture
 
 COLOURS = ("#7cb5ec", "#f2b36b", "#8fce8f", "#d6a3e0")
 NONE = "#b9c0c7"

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.views.palette import paint, rules
+from penstock.views.pictures.palette import paint, rules
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "rooms.svg"

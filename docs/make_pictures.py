@@ -19,7 +19,7 @@ from concept_pictures import concepts
 
 import penstock as ps
 from penstock.views.html import Preview
-from penstock.views.picture import Picture
+from penstock.views.pictures.picture import Picture
 
 FOLDER = Path(__file__).with_name("pictures")
 

@@ -13,7 +13,7 @@ from penstock.cli.ops import signature_of
 from penstock.pipes.groups import GROUPS, entries_of
 from penstock.registry import Operator
 from penstock.testing.examples import maker_of_example
-from penstock.views.picture import Picture
+from penstock.views.pictures.picture import Picture
 
 FOLDER = Path(__file__).with_name("operators")
 

@@ -41,7 +41,7 @@ from .runner import ReadingServiceInterface as ReadingServiceInterface
 from .runner import SequentialReadingService as SequentialReadingService
 from .runner import iter_torch_batches as iter_torch_batches
 from .runner import merge_state_dicts as merge_state_dicts
-from .runner.ray_data import to_ray_dataset as to_ray_dataset
+from .runner.on_ray.ray_data import to_ray_dataset as to_ray_dataset
 from .storage.reading import open_to_seek as open_to_seek
 from .testing import check_operator as check_operator
 

@@ -4,7 +4,7 @@ import collections.abc
 import os
 import typing
 import penstock.pipes.bases.input_columns
-import penstock.pipes.bases.write_shards
+import penstock.pipes.bases.writing.write_shards
 import penstock.pipes.columns.schema
 import penstock.pipes.columns.tensors
 import penstock.pipes.files.images
@@ -71,11 +71,11 @@ import penstock.pipes.map.shuffle
 import penstock.pipes.map.transform
 import penstock.pipes.vocabulary
 import penstock.registry
-import penstock.runner.loader
+import penstock.runner.loading.loader
 import penstock.runner.services
 import penstock.views.explanation
-import penstock.views.picture
-import penstock.views.profile
+import penstock.views.pictures.picture
+import penstock.views.profiles.profile
 import penstock_plugins
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
@@ -3201,7 +3201,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         url_template: str | os.PathLike[str],
         rows_per_file: int | None = None,
         *,
-        mode: penstock.pipes.bases.write_shards.Mode = 'error',
+        mode: penstock.pipes.bases.writing.write_shards.Mode = 'error',
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
@@ -3235,7 +3235,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         url_template: str | os.PathLike[str],
         rows_per_file: int | None = None,
         *,
-        mode: penstock.pipes.bases.write_shards.Mode = 'error',
+        mode: penstock.pipes.bases.writing.write_shards.Mode = 'error',
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
@@ -3268,7 +3268,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         url_template: str | os.PathLike[str],
         rows_per_file: int | None = None,
         *,
-        mode: penstock.pipes.bases.write_shards.Mode = 'error',
+        mode: penstock.pipes.bases.writing.write_shards.Mode = 'error',
         column: str | None = None,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
@@ -3306,7 +3306,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         url_template: str | os.PathLike[str],
         rows_per_file: int | None = None,
         *,
-        mode: penstock.pipes.bases.write_shards.Mode = 'error',
+        mode: penstock.pipes.bases.writing.write_shards.Mode = 'error',
         rows_per_group: int | None = None,
         compression: str = 'snappy',
         batched: bool | None = None,
@@ -3385,7 +3385,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         url_template: str | os.PathLike[str],
         samples_per_shard: int | None = None,
         *,
-        mode: penstock.pipes.bases.write_shards.Mode = 'error',
+        mode: penstock.pipes.bases.writing.write_shards.Mode = 'error',
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_tar.TarWriter:
@@ -3622,7 +3622,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         num_workers: int = 0,
         batched: bool | None = None,
         reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
-    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+    ) -> penstock.runner.loading.loader.DataLoader2[typing.Any]:
         """Return a `DataLoader2` that yields batches of `batch_size` rows in a format, epoch after epoch.
 
         `batch_format` is `"numpy"`, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`; `"pyarrow"` is the same as
@@ -3651,7 +3651,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         num_workers: int = 0,
         batched: bool | None = None,
         reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
-    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+    ) -> penstock.runner.loading.loader.DataLoader2[typing.Any]:
         """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
         The items of the chain are of one of two kinds:
@@ -3705,7 +3705,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profile.Profile:
+    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profiles.profile.Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
         A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is measured:
@@ -3881,7 +3881,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.views.picture.Picture:
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.views.pictures.picture.Picture:
         """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
 
         The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs
@@ -4128,7 +4128,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         num_workers: int = 0,
         batched: bool | None = None,
         reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
-    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+    ) -> penstock.runner.loading.loader.DataLoader2[typing.Any]:
         """Return a `DataLoader2` that yields batches of `batch_size` rows in a format, epoch after epoch.
 
         `batch_format` is `"numpy"`, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`; `"pyarrow"` is the same as
@@ -4157,7 +4157,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         num_workers: int = 0,
         batched: bool | None = None,
         reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
-    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+    ) -> penstock.runner.loading.loader.DataLoader2[typing.Any]:
         """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
         The items of the chain are of one of two kinds:
@@ -4211,7 +4211,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profile.Profile:
+    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profiles.profile.Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
         A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is measured:
@@ -4387,7 +4387,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.views.picture.Picture:
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.views.pictures.picture.Picture:
         """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
 
         The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs

@@ -1,14 +1,14 @@
 """The runner: `DataLoader2` and its reading services."""
 
-from .actors import RayFleet
-from .loader import DataLoader2
-from .loader_iterator import DataLoader2Iterator, PauseIteration
-from .merging import merge_state_dicts
+from .loading.iterator import DataLoader2Iterator, PauseIteration
+from .loading.loader import DataLoader2
+from .loading.merging import merge_state_dicts
+from .loading.torch_batches import iter_torch_batches
+from .on_ray.actors import RayFleet
 from .options import WorkerInfo
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
-from .torch_batches import iter_torch_batches
 from .worker_services import MultiProcessingReadingService, RayReadingService
 
 __all__ = [

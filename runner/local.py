@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..registry import Path, capture, copy_of, flatten, walk
-from .dispatch import Dispatch, LocalFeed, divided
-from .dispatched import connect_feeds
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
 from .shards import ShardPass, Shards
+from .workers.dispatch import Dispatch, LocalFeed, divided
+from .workers.dispatched import connect_feeds
 
 __all__ = ["LocalShards"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..pipes.bases.tuning import Tuner
+from ..pipes.bases.ahead.tuning import Tuner
 from .rank_sync import RankSync
 from .seeds import SeedGenerator
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from ..registry import Path
 from ..state.save import Steps
-from ..views.times import StepTimes, WorkerTimes
+from ..views.profiles.times import StepTimes, WorkerTimes
 
 __all__ = ["BEGUN", "FAILED", "Epoch", "Message", "Report", "RoundRobin", "ShardPosition"]
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..pipes.bases.reading_ahead import ReadingThread
-from ..pipes.bases.tuning import Tuner
+from ..pipes.bases.ahead.reading_ahead import ReadingThread
+from ..pipes.bases.ahead.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..state.error_context import add_error_context
 from ..workers.processes import processors
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .options import Division, ReadOptions
-from .pool import WorkerPool
 from .positions import Message, Report, RoundRobin, ShardPosition
 from .shards import sharded, steps_to_settle
+from .workers.pool import WorkerPool
 
 __all__ = ["ShardReader", "expect_shards"]
 

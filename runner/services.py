@@ -22,7 +22,7 @@ from ..registry import (
 )
 from ..views.chain_info import ReadPlan
 from ..workers.ranks import several_ranks
-from .merging import reader_below, stays_in_thread
+from .loading.merging import reader_below, stays_in_thread
 from .options import InitFn, ReadOptions, ResetFn, option
 from .rank_sync import RankSync
 from .reader import ShardReader

@@ -26,11 +26,11 @@ from ..registry import (
 from ..state.fields import NotPlain
 from ..state.foreign import TorchIterDataPipe
 from ..state.replay import after
-from ..views.times import measure
-from .dispatched import Dispatched
+from ..views.profiles.times import measure
 from .options import Division, InitFn, ResetFn, WorkerInfo
 from .positions import Epoch, ShardPosition
 from .seeds import SeedGenerator
+from .workers.dispatched import Dispatched
 
 __all__ = ["ShardPass", "Shards", "sharded", "steps_to_settle"]
 

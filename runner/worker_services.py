@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors.checks import expect_seconds, takes_only
-from ..pipes.bases.tuning import Setting, Tuner
+from ..pipes.bases.ahead.tuning import Setting, Tuner
 from ..registry import IterDataPipe, expect_whole
 from ..views.chain_info import ReadPlan
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server
-from .actors import ActorBackend, RayFleet
-from .backend import WorkerBackend
+from .on_ray.actors import ActorBackend, RayFleet
 from .options import InitFn, ReadOptions, ResetFn, option
 from .services import ShardingReadingService
-from .worker import run_worker
-from .worker_processes import ProcessBackend
+from .workers.backend import WorkerBackend
+from .workers.processes import ProcessBackend
+from .workers.worker import run_worker
 
 __all__ = ["MultiProcessingReadingService", "RayReadingService"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untyped]
 
 from .errors import PERHAPS_WRITTEN, REDIRECTED, goes_elsewhere
-from .http_range import REPLACED, expect_range
+from .streaming.http_range import REPLACED, expect_range
 
 __all__ = ["Session"]
 

@@ -25,8 +25,8 @@ from .addresses import (
 from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
 from .errors import in_plain_words
-from .http_range import OneVersion
-from .streams import stream_over
+from .streaming.http_range import OneVersion
+from .streaming.streams import stream_over
 from .web import for_the_web
 
 __all__ = [

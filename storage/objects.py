@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 from ..errors.policy import Guard, Retry
 from .file_systems import OF_S3, OF_WEB, file_behind, opened, stream_size
-from .ranged import PART, Ranged
 from .retrying import trying_again
 from .stores import asked, store_of
-from .streams import Loaded, stream_over
+from .streaming.ranged import PART, Ranged
+from .streaming.streams import Loaded, stream_over
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult

@@ -20,10 +20,10 @@ from ..errors.policy import Guard
 from ..errors.secrets import stream_name, without_secrets
 from .addresses import check_written
 from .chains import first_link
-from .digest import CHUNK, check_digest
 from .errors import in_plain_words, plain_error
 from .file_systems import locate
-from .parts import beside
+from .local.parts import beside
+from .streaming.digest import CHUNK, check_digest
 from .uploads import is_sent_in_parts, sending
 
 __all__ = [

@@ -183,7 +183,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "--serve":
         import gc
 
-        import penstock.runner.worker  # noqa: F401
+        import penstock.runner.workers.worker  # noqa: F401
 
         gc.collect()
         gc.freeze()  # to look at an object is to copy its memory

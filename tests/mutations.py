@@ -107,7 +107,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a thread reads ahead without a bound",
-        "pipes/bases/reading_ahead.py",
+        "pipes/bases/ahead/reading_ahead.py",
         "                if not self._room.acquire(blocking=False):",
         "                if False:",
         "test_ahead.py",
@@ -121,7 +121,7 @@ MUTATIONS = [
     ),
     Mutation(
         "workers hear too late that they may read on",
-        "runner/protocol.py",
+        "runner/workers/protocol.py",
         "if self._taken >= (self._capacity + 1) // 2:",
         "if self._taken > self._capacity:",
         "runner/test_line.py runner/test_loader.py",
@@ -149,7 +149,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a cache of files grows to twice its bound",
-        "storage/kept_files.py",
+        "storage/local/kept_files.py",
         "if there <= self._max_bytes and number >= least:",
         "if there <= 2 * self._max_bytes and number >= least:",
         "test_file_cache.py",

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import penstock as ps
-import penstock.pipes.bases.reading_ahead as ahead_family
+import penstock.pipes.bases.ahead.reading_ahead as ahead_family
 from penstock.registry import IterDataPipe, Throttle, own
 from programs import python
 from resuming import NEVER, assert_resumes_everywhere

@@ -18,7 +18,7 @@ import penstock as ps
 from archives import tar_of
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
 from penstock.storage import writing
-from penstock.storage.locks import FileLock
+from penstock.storage.local.locks import FileLock
 from programs import kill, process_id, python
 from resuming import assert_resumes_everywhere, passed_on
 

@@ -30,8 +30,9 @@ import penstock as ps
 from http_server import CONTENT, serving_http
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
 from penstock.pipes.iter import file_cache
-from penstock.storage import kept_files, objects
-from penstock.storage.locks import FileLock
+from penstock.storage import objects
+from penstock.storage.local import kept_files
+from penstock.storage.local.locks import FileLock
 from programs import kill, process_id, python
 from resuming import assert_resumes_everywhere
 from s3 import S3Server

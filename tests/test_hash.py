@@ -12,7 +12,7 @@ import pytest
 
 from forwards import Forwards
 from penstock.pipes.iter import FileLister, IterableWrapper
-from penstock.storage import digest
+from penstock.storage.streaming import digest
 from resuming import assert_resumes_everywhere
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.pipes.bases import write_shards
+from penstock.pipes.bases.writing import write_shards
 from penstock.pipes.iter import save
 from penstock.views import read_all
 from terminal import Terminal, on_terminal, writing_to_terminal

@@ -18,7 +18,8 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper, S3FileLister
 from penstock.pipes.iter import s3 as loading
-from penstock.storage import objects, ranged
+from penstock.storage import objects
+from penstock.storage.streaming import ranged
 from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.runner.torch_batches import iter_torch_batches
+from penstock.runner.loading.torch_batches import iter_torch_batches
 
 pytestmark = pytest.mark.timeout(50)
 

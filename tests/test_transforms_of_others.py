@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.runner.torch_batches import iter_torch_batches
+from penstock.runner.loading.torch_batches import iter_torch_batches
 from resuming import assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(50)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.pipes.bases import tuning
-from penstock.pipes.bases.tuning import Setting, Tuner
+from penstock.pipes.bases.ahead import tuning
+from penstock.pipes.bases.ahead.tuning import Setting, Tuner
 from penstock.pipes.iter import parallel
 from penstock.testing import check_operator
 from penstock.workers.threads import Arrivals, Threads

@@ -33,7 +33,7 @@ from PIL import Image
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock import MultiProcessingReadingService
-from penstock.pipes.bases.write_shards import CountedFile
+from penstock.pipes.bases.writing.write_shards import CountedFile
 from penstock.pipes.columns.rows_or_batches import may_be_batch
 from penstock.pipes.columns.tensors import tensor_of
 from penstock.pipes.iter import IterableWrapper, ParquetWriter

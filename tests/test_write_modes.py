@@ -22,8 +22,8 @@ import torch
 
 import penstock as ps
 from penstock import MultiProcessingReadingService
-from penstock.pipes.bases import write_rows
-from penstock.pipes.bases.numbered_files import NumberedFiles
+from penstock.pipes.bases.writing import write_rows
+from penstock.pipes.bases.writing.numbered_files import NumberedFiles
 from penstock.pipes.iter import IterableWrapper, write_tar
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
 from programs import python

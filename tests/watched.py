@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.registry import pipe as base
 from penstock.registry import walk
-from penstock.runner import loader
+from penstock.runner.loading import loader
 from penstock.views.explanation import explained
 
 __all__ = ["Watched"]

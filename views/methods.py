@@ -14,9 +14,9 @@ from ..state.seeds import generators_kept
 from .chain_info import never_ends
 from .explanation import Explanation, explained
 from .html import show_items
-from .picture import Picture
-from .profile import Profile
-from .times import Consumer, measure, measured_steps, times_of_steps
+from .pictures.picture import Picture
+from .profiles.profile import Profile
+from .profiles.times import Consumer, measure, measured_steps, times_of_steps
 
 __all__ = ["explain", "mimebundle", "profile", "show", "visualize"]
 

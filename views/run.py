@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..pipes.bases.write_shards import ShardWriter
+from ..pipes.bases.writing.write_shards import ShardWriter
 from ..registry import IterDataPipe, MapDataPipe, Tally
 from .chain_info import never_ends
 from .read_all import read_to_end

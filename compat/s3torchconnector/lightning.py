@@ -10,7 +10,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 from .objects import S3Checkpoint, S3ClientConfig, options_of
 
 __all__ = ["S3LightningCheckpoint"]

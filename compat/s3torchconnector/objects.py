@@ -18,7 +18,7 @@ from ...storage.objects import open_by_fsspec
 from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.stores import is_lost
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 
 __all__ = ["S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
 

@@ -20,7 +20,7 @@ from ..registry import IterDataPipe, close, own
 from ..storage.addresses import is_local_path
 from ..storage.listing import files_below
 from ..storage.reading import open_file, open_to_seek, read_whole
-from ..storage.zips import opened_part, opened_zip
+from ..storage.streaming.zips import opened_part, opened_zip
 from .fetching import fetch, members_of, path_of, unpacked
 from .resource import COMPRESSED, Resource, archive_kind, unpacked_name
 

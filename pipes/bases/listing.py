@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from ...registry import Guard, IterDataPipe, OnError
 from ...state.foreign import TorchIterDataPipe
-from ...storage.parts import is_part
-from ...storage.streams import checked_path
+from ...storage.local.parts import is_part
+from ...storage.streaming.streams import checked_path
 
 Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe[str]
 

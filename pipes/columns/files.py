@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 from ...errors.notes import add_note
 from ...registry import Guard, Retry
 from ...storage.addresses import is_local_path
-from ...storage.ranged import Ranged
 from ...storage.reading import open_to_seek
+from ...storage.streaming.ranged import Ranged
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
 from .formats import FORMATS, PARTS, ColumnFormat, ParquetFormat

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

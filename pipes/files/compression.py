@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 from ...errors.notes import add_note
 from ...errors.optional import zstandard
 from ...errors.secrets import without_secrets
-from ...storage.decompression_limit import TooLarge, expect_honest
-from ...storage.streams import ClosedWhenDropped, can_seek, stream_over
+from ...storage.streaming.decompression_limit import TooLarge, expect_honest
+from ...storage.streaming.streams import ClosedWhenDropped, can_seek, stream_over
 
 __all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
 

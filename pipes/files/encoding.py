@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ...registry import close
-from ...storage.streams import expect_bytes
+from ...storage.streaming.streams import expect_bytes
 
 __all__ = ["encoded"]
 

@@ -18,9 +18,9 @@ from typing import IO, Any, NamedTuple, TypeVar
 from ...errors.notes import add_note
 from ...errors.secrets import stream_name, without_secrets
 from ...registry import close
-from ...storage.decompression_limit import expect_honest
 from ...storage.objects import LARGE
-from ...storage.streams import can_seek, is_damage
+from ...storage.streaming.decompression_limit import expect_honest
+from ...storage.streaming.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
 

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...storage.decompression_limit import MAX_BYTES, expect_honest
-from ...storage.zips import opened_part, opened_zip, told_as_damage
+from ...storage.streaming.decompression_limit import MAX_BYTES, expect_honest
+from ...storage.streaming.zips import opened_part, opened_zip, told_as_damage
 
 __all__ = ["arrays_in", "is_npy"]
 

@@ -11,8 +11,8 @@ from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self
 
 from ...errors.secrets import without_secrets
-from ...storage.decompression_limit import MAX_BYTES, TooLarge, expect_honest
-from ...storage.streams import can_seek
+from ...storage.streaming.decompression_limit import MAX_BYTES, TooLarge, expect_honest
+from ...storage.streaming.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start
 
 __all__ = ["HEADER_BYTES", "MODES", "OtherMembers", "Tar", "opened_tar"]

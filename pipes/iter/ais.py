@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from ...errors.optional import require
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ...storage.streams import checked_path, stream_over
+from ...storage.streaming.streams import checked_path, stream_over
 from ..bases.listing import check_length, promised
 from ..bases.one_to_one import OneToOne
 

@@ -13,9 +13,9 @@ from typing import IO, Any, ClassVar, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...registry.traits import Trait
-from ...storage.decompression_limit import MAX_BYTES
-from ...storage.streams import checked_path, expect_bytes, is_damage
-from ...storage.zips import opened_part, opened_zip
+from ...storage.streaming.decompression_limit import MAX_BYTES
+from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
+from ...storage.streaming.zips import opened_part, opened_zip
 from ..bases.listing import check_length, promised
 from ..files.members import Member, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream

@@ -17,11 +17,11 @@ import torch
 from ...errors.notes import add_note, describe_item
 from ...registry import Guard, IterDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
 from ...workers.threads import PATIENCE, Arrivals, Outcome, join
+from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
-from ..bases.loose_rows import RowGatherer
 from ..bases.one_to_one import OneToOne
+from ..bases.rows.loose_rows import RowGatherer
 from ..bases.striding import in_runs
-from ..bases.works_ahead import WorksAhead
 from ..columns.batch_formats import converter, own_copy
 from ..columns.batch_rows import as_batch, dtyped_rows
 from ..columns.rows_or_batches import gives_batches, is_table

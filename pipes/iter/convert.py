@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, Tally, functional_datapipe, own
 from ...state.run import ENDED_BY_STOP_ITERATION
+from ..bases.ahead.fetching import fetch_items, fetcher
 from ..bases.arguments import expect_indices
-from ..bases.fetching import fetch_items, fetcher
 from ..bases.striding import Positioned
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from ...errors.notes import add_note
 from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...storage.reading import open_to_seek
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
 from ..columns.formats import expect_all_rows
 from ..columns.to_arrow import listed

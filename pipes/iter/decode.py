@@ -15,8 +15,8 @@ import torch
 
 from ...errors.notes import add_note
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...storage.decompression_limit import MAX_BYTES
-from ...storage.zips import read_verified
+from ...storage.streaming.decompression_limit import MAX_BYTES
+from ...storage.streaming.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
 from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of

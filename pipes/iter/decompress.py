@@ -13,9 +13,9 @@ from typing import IO, Any, ClassVar
 from ...errors.notes import add_note
 from ...errors.secrets import without_secrets
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...storage.decompression_limit import MAX_BYTES
-from ...storage.streams import checked_path, expect_bytes
-from ...storage.zips import opened_zip
+from ...storage.streaming.decompression_limit import MAX_BYTES
+from ...storage.streaming.streams import checked_path, expect_bytes
+from ...storage.streaming.zips import opened_zip
 from ..bases.listing import check_length
 from ..bases.one_to_one import OneToOne
 from ..files.compression import KINDS, decompressed, kind_of, with_start

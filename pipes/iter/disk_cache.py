@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from ...errors.checks import expect_seconds
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
 from ...state.run import Pass
-from ...storage.digest import check_hash_type, digest_of
-from ...storage.locks import FileLock
-from ...storage.parts import lock_beside
-from ...storage.streams import checked_path
-from ...storage.trust import expect_trusted, expect_trusted_folder
+from ...storage.local.locks import FileLock
+from ...storage.local.parts import lock_beside
+from ...storage.local.trust import expect_trusted, expect_trusted_folder
+from ...storage.streaming.digest import check_hash_type, digest_of
+from ...storage.streaming.streams import checked_path
 from ...storage.writing import save_whole
 
 T_co = TypeVar("T_co", covariant=True)

@@ -14,13 +14,13 @@ from ...errors.secrets import Options, without_secrets
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
-from ...storage.kept_files import KeptFiles, NotKept
+from ...storage.local.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
 from ...storage.retrying import trying_again
-from ...storage.streams import checked_path, expect_bytes, stream_over
+from ...storage.streaming.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
-from ..bases.works_ahead import WorksAhead
+from ..bases.ahead.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
+from ..bases.ahead.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...storage.streams import checked_path, is_binary, stream_over
+from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ..bases.listing import Lister, Roots, check_length, files_in, matches, promised
 from ..bases.one_to_one import OneToOne
 from ..files.streams import path_and_stream

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
 from ..bases.arguments import expect_names
-from ..bases.cuts_batches import CutsBatches
 from ..bases.one_to_one import OneToOne
+from ..bases.rows.cuts_batches import CutsBatches
 from ..columns.arrow_values import stays_list
 from ..columns.batch_formats import converter
 from ..columns.batch_rows import as_batch

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ...storage.digest import check_digest, check_hash_type
 from ...storage.objects import LARGE
-from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
+from ...storage.streaming.digest import check_digest, check_hash_type
+from ...storage.streaming.streams import can_seek, checked_path, expect_bytes, stream_over
 from ..bases.one_to_one import OneToOne
 from ..files.streams import path_and_content
 

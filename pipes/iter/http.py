@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ...storage.streams import checked_path, stream_over
+from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
 from ..bases.one_to_one import OneToOne
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...errors.secrets import without_secrets
 from ...registry import OnError, copy_of, functional_datapipe
 from ...storage.addresses import is_local_path
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.listing import Roots

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from ...errors.optional import require
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ...storage.streams import checked_path, is_binary, stream_over
+from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
 from ..bases.listing import Lister, Roots, matches
 from ..bases.one_to_one import OneToOne

@@ -16,7 +16,7 @@ from ...storage.errors import in_plain_words
 from ...storage.file_systems import is_file, locate_for_one_attempt, urls_below
 from ...storage.listing import files_below
 from ...storage.retrying import trying_again
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 from ..bases.listing import Lister, Roots, files_in, matches
 from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values

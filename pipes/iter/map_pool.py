@@ -17,7 +17,7 @@ from ...state.step_text import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..bases.loose_rows import RowGatherer, out_of_batch
+from ..bases.rows.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
 from .rebatch import Rebatcher

@@ -20,9 +20,9 @@ from ...registry import (
 from ...workers.calls import Processes, is_made_once
 from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads
+from ..bases.ahead.tuning import MOST_THREADS, tuner_of_pool
+from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
-from ..bases.tuning import MOST_THREADS, tuner_of_pool
-from ..bases.works_ahead import WorksAhead
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -7,8 +7,8 @@ from typing import Literal, TypeVar
 
 from ...errors.checks import AUTO
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
-from ..bases.reading_ahead import ReadingThread
-from ..bases.tuning import Setting, Tuner
+from ..bases.ahead.reading_ahead import ReadingThread
+from ..bases.ahead.tuning import Setting, Tuner
 
 T = TypeVar("T")
 

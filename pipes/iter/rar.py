@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from ...errors.optional import require
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ...storage.decompression_limit import MAX_BYTES
+from ...storage.streaming.decompression_limit import MAX_BYTES
 from ..files.members import Member, seekable
 from .archive import ArchiveLoader
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ..bases.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
+from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -25,13 +25,13 @@ from ...registry import (
     own,
     walk,
 )
-from ...storage.decompression_limit import MAX_BYTES
 from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
-from ...storage.streams import checked_path
+from ...storage.streaming.decompression_limit import MAX_BYTES
+from ...storage.streaming.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
-from ..bases.works_ahead import WorksAhead
+from ..bases.ahead.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
+from ..bases.ahead.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in

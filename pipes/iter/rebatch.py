@@ -24,8 +24,8 @@ from ...registry import (
     provenance_of,
 )
 from ...state.seeds import derive_seed
-from ..bases.cuts_batches import CutsBatches
 from ..bases.drawing import Shuffling
+from ..bases.rows.cuts_batches import CutsBatches
 from ..columns.batch_rows import as_batch, joined, row_dicts, sliced, taken
 from ..columns.to_arrow import rows_in
 

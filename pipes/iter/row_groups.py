@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
 from ..bases.drawing import Shuffling, in_random_order
-from ..bases.parts import ReadsParts
+from ..bases.rows.parts import ReadsParts
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
 from ..columns.origins import RowGroup, origin_of

@@ -16,15 +16,15 @@ from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt,
 from ...storage.errors import UnknownStoreError
 from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
-from ...storage.memory_budget import Room
+from ...storage.local.memory_budget import Room
 from ...storage.objects import LARGE, open_by_fsspec, open_ranged
 from ...storage.retrying import trying_again
 from ...storage.stores import asked, check_process, is_lost, store_of
-from ...storage.streams import Loaded, checked_path
+from ...storage.streaming.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
+from ..bases.ahead.tuning import NOT_TOLD, tuner_of_pool
+from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.listing import check_length, matches, promised
-from ..bases.tuning import NOT_TOLD, tuner_of_pool
-from ..bases.works_ahead import WorksAhead
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe
 from ...storage.file_systems import OF_TEXT
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne

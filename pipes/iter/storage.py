@@ -11,7 +11,7 @@ from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate_for_one_attempt, opened, urls_below
-from ...storage.streams import checked_path, is_binary
+from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listing import Lister, Roots, files_in, matches
 from ..bases.one_to_one import OneToOne
 

@@ -13,7 +13,7 @@ import torch
 
 from ...errors.optional import require
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ...storage.streams import checked_path, expect_bytes
+from ...storage.streaming.streams import checked_path, expect_bytes
 from ..bases.listing import check_length, promised
 from ..files.streams import path_and_stream
 from .archive import Unpacker

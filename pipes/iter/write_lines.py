@@ -9,8 +9,8 @@ from datetime import date, time
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ..bases.write_rows import TableWriter
-from ..bases.write_shards import CountedFile, Mode
+from ..bases.writing.write_rows import TableWriter
+from ..bases.writing.write_shards import CountedFile, Mode
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json

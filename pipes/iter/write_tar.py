@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS
-from ..bases.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
+from ..bases.writing.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
 from ..files.encoding import encoded
 from ..files.members import inner_path
 from .decode import extension_extract_fn

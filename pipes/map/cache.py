@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ...state.seeds import seeds_of
-from ..bases.fetching import Fetching
+from ..bases.ahead.fetching import Fetching
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, overload
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ...state.foreign import TorchMapDataPipe
+from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_pipes
-from ..bases.fetching import Fetching
 from ..bases.indexing import from_start
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from torch.utils.data import Dataset
 
 from ...registry import add_error_context, functional_datapipe
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
+from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import how_to_make
-from ..bases.fetching import Fetching
 
 T = TypeVar("T")
 

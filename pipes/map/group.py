@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, MapDataPipe, add_error_context, functional_datapipe
+from ..bases.ahead.fetching import FetchItems, fetch_items, fetcher
 from ..bases.arguments import expect_batching
-from ..bases.fetching import FetchItems, fetch_items, fetcher
 from ..bases.indexing import from_start
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from ...registry import Guard, OnError, add_error_context, expect_whole, functio
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
-from ...storage.streams import checked_path
+from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
-from ..bases.fetching import Fetching
+from ..bases.ahead.fetching import Fetching
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import Guard, MapDataPipe, OnError, add_error_context, functional_datapipe
-from ..bases.fetching import Fetching
+from ..bases.ahead.fetching import Fetching
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ...errors.checks import takes_only
 from ...registry import OnError
 from ...registry.renamed import takes_old_names
-from ...storage.decompression_limit import MAX_BYTES
+from ...storage.streaming.decompression_limit import MAX_BYTES
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ...errors.optional import require
 from ...registry import IterDataPipe, expect_whole, own
-from ..bases.column_reader import BATCH_SIZE
+from ..bases.rows.column_reader import BATCH_SIZE
 from ..columns.to_arrow import array_of
 
 if TYPE_CHECKING:

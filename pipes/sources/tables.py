@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, IterableDataset
 from ...errors.checks import takes_only
 from ...errors.optional import require
 from ...registry import IterDataPipe
-from ..bases.column_reader import BATCH_SIZE
+from ..bases.rows.column_reader import BATCH_SIZE
 from ..columns.rows_or_batches import giving_rows
 from ..columns.to_arrow import batch_of, batch_of_frame
 from ..iter.create import IterableWrapper

@@ -25,7 +25,7 @@ import torch
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
-from penstock.runner.ray_shards import PenstockDatasource
+from penstock.runner.on_ray.ray_shards import PenstockDatasource
 
 pytestmark = [
     pytest.mark.timeout(120),

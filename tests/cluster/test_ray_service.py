@@ -22,7 +22,7 @@ import torch
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
-from penstock.runner import actor_hosts, actors
+from penstock.runner.on_ray import actor_hosts, actors
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("local_ray")]
 

@@ -21,8 +21,8 @@ from archives import tar_of, zip_of
 from fault_proxy import FaultProxy
 from penstock.datasets import Files, Resource
 from penstock.datasets.fetching import _giving_signs, fetch, unpacked
-from penstock.storage.locks import FileLock
-from penstock.storage.parts import lock_beside
+from penstock.storage.local.locks import FileLock
+from penstock.storage.local.parts import lock_beside
 from s3 import S3Server
 from terminal import Terminal, writing_to_terminal
 

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.pipes.bases.parts import ReadsParts
-from penstock.pipes.bases.works_ahead import WorksAhead
+from penstock.pipes.bases.ahead.works_ahead import WorksAhead
+from penstock.pipes.bases.rows.parts import ReadsParts
 from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
 from penstock.registry.traits import Trait

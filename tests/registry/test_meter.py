@@ -6,8 +6,8 @@ import pytest
 
 import penstock as ps
 from penstock.errors.observer import acquire, count_bytes, here, pause_of_retry, wait_of
-from penstock.views import meter
-from penstock.views.meter import Meter, allow_for_timing
+from penstock.views.profiles import meter
+from penstock.views.profiles.meter import Meter, allow_for_timing
 
 
 @pytest.fixture

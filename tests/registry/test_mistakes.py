@@ -16,7 +16,7 @@ import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import operators
 from penstock.registry.registration import _NAMES_OF_OTHERS
-from penstock.runner.loader import _ARGUMENTS_OF_TORCH
+from penstock.runner.loading.loader import _ARGUMENTS_OF_TORCH
 
 
 def numbers(n=10):

@@ -13,7 +13,7 @@ import pytest
 from passing import Passing
 
 import penstock as ps
-from penstock.runner.chain_pickle import pickled_chain
+from penstock.runner.workers.chain_pickle import pickled_chain
 
 
 class YieldsNothing(Passing):

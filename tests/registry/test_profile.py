@@ -11,9 +11,9 @@ import torch
 
 import penstock as ps
 from penstock.errors.observer import count_bytes
-from penstock.views.meter import Meter
-from penstock.views.profile import Profile
-from penstock.views.times import Consumer, StepTimes, WorkerTimes
+from penstock.views.profiles.meter import Meter
+from penstock.views.profiles.profile import Profile
+from penstock.views.profiles.times import Consumer, StepTimes, WorkerTimes
 
 
 def by_name(profile):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.runner import chain_pickle
+from penstock.runner.workers import chain_pickle
 from penstock.workers import calls
 from penstock.workers.captured import MUCH_TO_SEND
 

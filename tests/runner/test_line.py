@@ -7,8 +7,8 @@ from multiprocessing import Pipe
 import penstock as ps
 from penstock.registry import Path
 from penstock.runner.positions import Epoch, Message, ShardPosition
-from penstock.runner.protocol import Receiver, Sender, to_bytes
 from penstock.runner.shards import ShardPass
+from penstock.runner.workers.protocol import Receiver, Sender, to_bytes
 from penstock.workers.transport import Outbox
 
 

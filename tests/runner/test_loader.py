@@ -337,14 +337,14 @@ def test_every_start_method(method):
 def test_a_fork_server_imports_the_modules_of_the_program_before_ours(monkeypatch):
     monkeypatch.setattr(forkserver._forkserver, "_preload_modules", ["__main__", "json"])
     for _ in range(2):
-        context_for("forkserver", "penstock.runner.worker")
-        wanted = ["json", "penstock_server", "penstock.runner.worker", "penstock_server.frozen"]
+        context_for("forkserver", "penstock.runner.workers.worker")
+        wanted = ["json", "penstock_server", "penstock.runner.workers.worker", "penstock_server.frozen"]
         assert forkserver._forkserver._preload_modules == wanted
 
 
 def test_the_collectors_of_workers_pass_over_what_their_server_imported():
     def is_collected(_):
-        from penstock.runner import worker
+        from penstock.runner.workers import worker
 
         return gc.isenabled(), any(each is vars(worker) for each in gc.get_objects())
 

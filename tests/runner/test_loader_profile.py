@@ -9,9 +9,9 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
+from penstock.runner.loading.profiles import _workers_of
 from penstock.runner.positions import Report
-from penstock.runner.profiles import _workers_of
-from penstock.views.times import WorkerTimes
+from penstock.views.profiles.times import WorkerTimes
 
 
 def sleep_for(seconds):

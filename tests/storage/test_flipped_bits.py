@@ -28,7 +28,7 @@ from forwards import Forwards
 from penstock import checkpoint
 from penstock.pipes.files import members
 from penstock.pipes.iter import IterableWrapper
-from penstock.storage.decompression_limit import TooLarge
+from penstock.storage.streaming.decompression_limit import TooLarge
 
 FLIPS = 250
 

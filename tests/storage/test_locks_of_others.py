@@ -23,7 +23,7 @@ pytestmark = [
 
 TAKE = """
     import os, sys, threading
-    from penstock.storage.locks import FileLock
+    from penstock.storage.local.locks import FileLock
 
     group, user, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     os.setgroups([group])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.pipes.iter import IterableWrapper
-from penstock.storage.locks import FileLock
+from penstock.storage.local.locks import FileLock
 from programs import python
 
 pytestmark = pytest.mark.timeout(60)

@@ -22,9 +22,9 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import Guard
-from penstock.storage import ranged
 from penstock.storage.objects import open_ranged
-from penstock.storage.ranged import Ranged
+from penstock.storage.streaming import ranged
+from penstock.storage.streaming.ranged import Ranged
 from penstock.workers.threads import Interrupted
 from s3 import S3Server
 

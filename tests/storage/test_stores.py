@@ -31,7 +31,7 @@ from penstock.storage.file_systems import locate
 from penstock.storage.reading import read_whole
 from penstock.storage.retrying import Transient
 from penstock.storage.stores import store_of
-from penstock.storage.streams import stream_over
+from penstock.storage.streaming.streams import stream_over
 
 
 def test_a_name_with_colons_is_of_a_file_and_of_no_chain(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import torch
 
 import penstock as ps
 from penstock import checkpoint
-from penstock.storage import parts
+from penstock.storage.local import parts
 from programs import kill, python
 
 pytestmark = pytest.mark.timeout(90)
@@ -104,7 +104,9 @@ def test_no_lister_shows_one_whatever_the_mask(tmp_path: Path, lister: str, mask
 def test_what_a_killed_writer_left_is_not_listed_and_goes_with_the_next_writer(
     tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.storage.parts._SHARE", 0)  # look each time, also where a busy machine looks slowly
+    monkeypatch.setattr(
+        "penstock.storage.local.parts._SHARE", 0
+    )  # look each time, also on a busy machine
     if "iopath" in writer:
         pytest.importorskip("iopath")
     with hanging(writer, tmp_path) as process:
@@ -125,7 +127,7 @@ def test_a_file_that_is_written_where_another_writer_looks_is_never_taken_for_le
     code = """
         import sys
         import penstock as ps
-        from penstock.storage import parts
+        from penstock.storage.local import parts
         parts._SHARE = 0  # look each time
         print("ready", flush=True)
         input()

@@ -10,7 +10,7 @@ import torch
 
 import penstock as ps
 from penstock.registry import DataChunk, sources_first, sources_of
-from penstock.views.items import item_of, type_in_words
+from penstock.views.pictures.items import item_of, type_in_words
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from penstock.views.layout import Box, Layout, lay_out
+from penstock.views.pictures.layout import Box, Layout, lay_out
 
 GAP = 20.0
 

@@ -17,7 +17,7 @@ from torch.utils.data.datapipes.iter import Mapper as TorchMapper
 
 import penstock as ps
 from penstock.registry import walk
-from penstock.views.picture import Picture
+from penstock.views.pictures.picture import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

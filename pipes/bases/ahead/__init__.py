@@ -1,0 +1,1 @@
+"""Bases of operators that read or work ahead of their consumer."""

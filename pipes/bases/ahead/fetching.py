@@ -1,0 +1,64 @@
+"""Several items by one `__getitems__` call, where the source has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from ....registry import MapDataPipe, add_error_context
+from ....state.graph import sources_of
+
+__all__ = ["FetchItems", "Fetching", "fetch_items", "fetcher"]
+
+T = TypeVar("T")
+FetchItems = Callable[[list[Any]], Sequence[T]]
+
+
+class Fetching(MapDataPipe[T]):
+    """Give several items by one call where all sources can: the base of map-style operators.
+
+    `__getitems__` exists only then: torch's loaders and `batch` use it where it exists. A subclass defines `_fetch`,
+    which gets items by the `__getitems__` of its sources. A subclass with its own `__getitem__` needs its own `_fetch`.
+    """
+
+    _fetches: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__getitem__" in vars(cls):
+            cls._fetches = "_fetch" in vars(cls)
+
+    @property
+    def __getitems__(self) -> FetchItems[T]:
+        """Return the function that gives the items at a list of indices; AttributeError without one."""
+        if not self._fetches or None in map(fetcher, self._read_from()):
+            raise AttributeError("__getitems__")
+        return partial(fetch_items, self, self._fetch)
+
+    def _fetch(self, indices: list[Any]) -> Sequence[T]:
+        raise NotImplementedError(f"{type(self).__name__} must define _fetch")
+
+    def _read_from(self) -> Sequence[Any]:
+        """Return the sources, all of which need `__getitems__`."""
+        return sources_of(self)
+
+
+def fetcher(source: Any) -> FetchItems[Any] | None:
+    """Return the `__getitems__` of a source, or None."""
+    return getattr(source, "__getitems__", None)
+
+
+def fetch_items(pipe: Any, function: FetchItems[T], indices: list[Any]) -> Sequence[T]:
+    """Return the items that `function` gives for `indices`; errors name the pipe.
+
+    Raises ValueError for more or fewer items than indices.
+    """
+    try:
+        items = function(indices)
+        if len(items) != len(indices):
+            raise ValueError(f"__getitems__ gave {len(items)} items for {len(indices)} indices")
+        return items
+    except Exception as error:
+        add_error_context(error, pipe, indices)
+        raise

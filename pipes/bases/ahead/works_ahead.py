@@ -1,0 +1,164 @@
+"""Base of operators that work on many items at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar, cast
+
+from ....errors.notes import add_note
+from ....registry import IterDataPipe, Provenance, Reading, add_error_context, own, provenance_of
+from ....state.step_text import step
+from ....workers.threads import Arrivals, Interrupted, Outcome
+from .tuning import Tuner
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers(Protocol):
+    """Works on items in the background; results go into the queue of the operator."""
+
+    def submit(self, number: int, item: Any) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class TunedWorkers(Workers, Protocol):
+    """Workers whose number a tuner finds."""
+
+    @property
+    def idle(self) -> float: ...
+
+    def resize(self, most: int) -> None: ...
+
+
+class WorksAhead(IterDataPipe[R]):
+    """Base of operators that work on many items at once; each item gives one result.
+
+    The consumer's thread reads the source. Failures, also of the source, are raised after the items before them.
+    """
+
+    holds_items = False
+    ordered: bool = True
+    source: IterDataPipe[Any]
+    tuner: Tuner | None = None
+    """Finds how many threads work, and how many items they have, if an argument is "auto"."""
+
+    done: int = own(0, saved=False)
+    """All items before this number are done."""
+    done_beyond: set[int] = own(set, save=sorted)
+    """The numbers of later items that are done."""
+    _arrivals: Arrivals[Outcome] = own(Arrivals, saved=False)
+    _provenance: Provenance | None = own(None, saved=False)
+
+    def _provenance_of(self, item: Any) -> Provenance | None:
+        """Return the files and rows of an item that was just read from the source."""
+        return provenance_of(self.source)
+
+    def provenance(self) -> Provenance | None:
+        return self._provenance if self._provenance is None else self._provenance.changed()
+
+    @property
+    def tuned(self) -> str | None:
+        return None if self.tuner is None else self.tuner.found
+
+    def _sizes(self, workers: Any, room: Any) -> tuple[int, int]:
+        """Return the numbers of workers and of items at a time: those given, unless a tuner finds them."""
+        return (workers, room) if self.tuner is None else (self.tuner.workers.value, self.tuner.room.value)
+
+    def interrupt(self) -> None:
+        super().interrupt()
+        self._arrivals.put((None, None, Interrupted()))
+
+    def __len__(self) -> int:
+        if self.guard.skips:
+            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
+        return len(self.source)
+
+    def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
+        """Yield the results; the workers have at most `room` items at a time, unless a tuner finds how many."""
+        self.done_beyond = {*self.done_beyond}
+        items = self.read(self.source)
+        self.done = items.first
+        self._move_on()
+        outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
+        under_way: dict[int, tuple[Any, Provenance | None]] = {}
+        if self.observer is not None:
+            self.observer.room = room
+        workers = workers_for(self._arrivals)
+        if tuner is not None:
+            outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
+        given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
+        try:
+            for number, item in until_error(items, failures):
+                if number < self.done or number in self.done_beyond:
+                    continue
+                under_way[number] = item, self._provenance_of(item)
+                workers.submit(number, item)
+                while len(under_way) >= (room if tuner is None else tuner.room.value):
+                    yield from self._next(items, outcomes, under_way)
+            while under_way:
+                yield from self._next(items, outcomes, under_way)
+        finally:
+            given_up.set()
+            workers.stop()
+        if failures:
+            raise failures.pop()
+
+    def _outcomes(self) -> Iterator[tuple[int, Any, BaseException | None]]:
+        """Yield the outcomes in output order."""
+        early: dict[int, tuple[int, Any, BaseException | None]] = {}
+        while True:
+            number, result, error = self._arrivals.get()
+            if number is None:
+                if isinstance(error, Exception):
+                    add_note(error, f"penstock: raised in {step(self)}, before it was ready for items")
+                raise error or Interrupted
+            if not self.ordered:
+                yield number, result, error
+                continue
+            early[number] = number, result, error
+            while (outcome := early.pop(self.done, None)) is not None:
+                yield outcome
+
+    def _next(
+        self,
+        items: Reading[Any],
+        outcomes: Iterator[tuple[int, Any, BaseException | None]],
+        under_way: dict[int, tuple[Any, Provenance | None]],
+    ) -> Iterator[R]:
+        """Yield the next result, unless the guard drops it."""
+        number, result, error = next(outcomes)
+        item, provenance = under_way.pop(number)
+        try:
+            if isinstance(error, StopIteration):  # a generator would replace it, without naming the item
+                raise RuntimeError("a function raised StopIteration, which has no meaning here") from error
+            if error is not None:
+                raise error
+            kept = self.guard.keep(result)
+        except Exception as raised:
+            add_error_context(raised, self, item, provenance)  # name it: the source has read ahead
+            raise
+        self.done_beyond.add(number)
+        self._move_on()
+        items.keep_from(self.done)
+        if kept:
+            self._provenance = provenance
+            yield result
+
+    def _move_on(self) -> None:
+        while self.done in self.done_beyond:
+            self.done_beyond.remove(self.done)
+            self.done += 1
+
+
+def _tuned(tuner: Tuner, outcomes: Iterator[T], workers: TunedWorkers) -> Iterator[T]:
+    return tuner.follow(outcomes, lambda: workers.idle, lambda most, _: workers.resize(most))
+
+
+def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:
+    """Yield items up to an error, which goes into `failures`."""
+    try:
+        yield from items
+    except Exception as error:
+        failures.append(error)

@@ -1,0 +1,1 @@
+"""Bases of operators on columns and their rows."""

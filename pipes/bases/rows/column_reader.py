@@ -1,0 +1,252 @@
+"""Base of the column file readers: files to record batches."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ....errors.secrets import Options, without_secrets
+from ....registry import (
+    SHARDING_PRIORITIES,
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    ReadRows,
+    Retry,
+    add_error_context,
+    expect_whole,
+    own,
+    walk,
+)
+from ...columns.files import ColumnFile, first_difference
+from ...columns.filters import expression_of
+from ...columns.formats import PARTS, ParquetFormat, check_options
+from ...columns.origins import Origin, RowGroup, origin_of
+from ...columns.to_arrow import rows_in
+from ..arguments import expect_names
+from .cuts_batches import CutsBatches
+from .parts import ReadsParts
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+__all__ = ["BATCH_SIZE", "PREFETCH", "ColumnReader"]
+
+BATCH_SIZE = 65536
+"""Default maximum rows of a batch."""
+
+PREFETCH = 2
+"""Default number of files or row groups read at once."""
+
+_FOOTERS = 32 * 2**20
+"""Maximum bytes of cached footers, kept for files read by row group."""
+
+
+class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
+    """Yield the record batches of column files: a base class."""
+
+    does = ("unpacks",)
+    works_in = "threads"
+    buffers = ("prefetch",)
+    buffered = "files"
+    holds_items = False
+    gives = "batches"
+    _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
+    kind: ClassVar[str]
+    """The format of the files, a key of `FORMATS`."""
+
+    format_options: Mapping[str, Any] = {}
+    """Options of the format, set by subclasses."""
+
+    _target: pa.Schema | None = own(None, saved=False)
+    _seen: tuple[str, pa.Schema] | None = own(None, saved=False)
+    _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
+    _last: tuple[str, int, int, int] | None = own(None, saved=False)
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        prefetch: int = PREFETCH,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        expect_names(columns)
+        expect_whole("batch_size", batch_size)
+        expect_whole("prefetch", prefetch)
+        if filter is not None:
+            expression_of(filter)  # raises for an invalid filter
+        if not isinstance(unify, bool):
+            import pyarrow as pa
+
+            if not isinstance(unify, pa.Schema):
+                raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
+        check_options(self.kind, self.format_options)
+        self.source = source
+        self._columns = columns
+        self._filter = filter
+        self.batch_size = batch_size
+        self.unify = unify
+        self._prefetch = prefetch
+        self.storage_options = Options(storage_options)
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the batches: only the start or the end of the first file is read.
+
+        With `unify=True`, of every file, in all shards.
+
+        Raises ValueError without files.
+        """
+        files: set[ColumnFile] = set()
+        target = self._unified(files)
+        for item in _all_items(self.source):
+            with closing(self._column_file(item, files, self._filter, target)) as file:
+                return file.schema
+        raise ValueError("there is no file, so no schema")
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._target = self._unified(self._open_files)
+        self._begin_cutting()
+        return super().__iter__()
+
+    def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
+        file = self.guard.wrap(self._opened)(item)
+        if not isinstance(file, ColumnFile):
+            yield first, file
+            return
+
+        def read(place: tuple[str, int]) -> pa.Table | None:
+            return file.read(place[1])
+
+        guarded: Callable[[Any], Any] = self.guard.wrap(read)
+        with closing(file):
+            for number in _part_numbers(item, file, first):
+                table = guarded((file.origin.url, number))
+                if table is None:
+                    return
+                yield number, table
+                if not (file.content.goes_on or hasattr(table, "schema")):
+                    return
+
+    def _items(self, item: Any, number: int, part: pa.Table) -> Iterable[pa.RecordBatch]:
+        if self._seen is None:
+            self._seen = origin_of(item).url, part.schema
+        first, expected = self._seen
+        if not part.schema.equals(expected):
+            difference = first_difference(part.schema, expected)
+            raise ValueError(
+                f"{difference}, as in {first!r}, which was read before: give columns that are the same in all files, "
+                "or unify=True, by which what is missing becomes null and numbers the wider type"
+            )
+        return self._batches(origin_of(item).url, number, part)
+
+    def _batches(self, url: str, number: int, part: pa.Table) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for whole in part.to_batches():
+            for batch in self._cut(whole, 0, whole.num_rows, self.batch_size):
+                rows = rows_in(batch)
+                self._last = url, number, first, first + rows
+                yield batch
+                first += rows
+
+    def provenance(self) -> Provenance | None:
+        if self._last is None:
+            return None
+        url, number, first, end = self._last
+        rows = range(first, end) if self._filter is None else None  # unknown which rows the filter dropped
+        return Provenance((ReadRows(url, f"{PARTS[self.kind]} {number}", rows),))
+
+    def _opened(self, item: Any) -> ColumnFile:
+        url = origin_of(item).url
+        if isinstance(item, RowGroup) and self.kind != "parquet":
+            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is read as {self.kind}")
+        footers = self._footers
+        file = self._column_file(item, self._open_files, self._filter, self._target, footer=footers.get(url))
+        if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):
+            footers[url] = file.content.footer
+            while sum(footer.serialized_size for footer in [*footers.values()]) > _FOOTERS and len(footers) > 1:
+                footers.popitem(last=False)
+        return file
+
+    def _column_file(
+        self,
+        item: Any,
+        files: set[ColumnFile],
+        filter: str | pc.Expression | None = None,
+        target: pa.Schema | None = None,
+        **more: Any,
+    ) -> ColumnFile:
+        return ColumnFile(
+            origin_of(item),
+            self.kind,
+            **{"columns": self._columns, **more},
+            filter=filter,
+            target=target,
+            options=self.format_options,
+            storage=self.storage_options,
+            guard=self.guard,
+            retry=self.on_error if isinstance(self.on_error, Retry) else None,
+            among=files,
+        )
+
+    def _schema_of(self, files: set[ColumnFile], origin: Origin) -> Iterator[pa.Schema]:
+        try:
+            with closing(self._column_file(origin, files, columns=None)) as file:
+                yield file.schema
+        except Exception as error:
+            add_error_context(error, self, origin.url)
+            raise
+
+    def _unified(self, files: set[ColumnFile]) -> pa.Schema | None:
+        """Return the schema to convert all files to, or None where each must have the schema of the first."""
+        import pyarrow as pa
+
+        if not isinstance(self.unify, bool):
+            return self.unify
+        if not self.unify:
+            return None
+        origins: dict[str, Origin] = {}
+        for item in _all_items(self.source):
+            origin = origin_of(item)
+            origins.setdefault(origin.url, origin)
+        flows = self._in_threads(partial(self._schema_of, files), files)
+        try:
+            read = flows.read(origin for _, origin in sorted(origins.items()))
+            schemas = [schema for _, found in read for schema in found]
+        finally:
+            flows.stop()
+        return pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
+    """Return the items of all shards of a source, from a copy: the source keeps its position."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    copy = cloudpickle.loads(cloudpickle.dumps(source))
+    pipe: Any
+    for pipe in walk(copy):
+        if getattr(type(pipe), "is_sharding_filter", False):
+            for group in pipe.shares():
+                pipe.apply_sharding(1, 0, SHARDING_PRIORITIES(group))
+    return iter(copy)
+
+
+def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
+    """Return the numbers of the parts to read, from `first` on; a `RowGroup` matched already and is one part."""
+    if not isinstance(item, RowGroup):
+        return file.parts(first)
+    assert isinstance(file.content, ParquetFormat)
+    if item.number not in (there_are := file.content.parts(0)):
+        raise IndexError(f"the file has {len(there_are)} row groups, and none of number {item.number}")
+    return [item.number] if item.number >= first else []

@@ -1,0 +1,1 @@
+"""Bases of operators that write files."""

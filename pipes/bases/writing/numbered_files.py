@@ -1,0 +1,112 @@
+"""The numbered files of a writer: their names, and those that are there already."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ....errors.secrets import without_secrets
+from ....registry import Guard
+from ....storage.listing import names_beginning
+from ....storage.local.parts import is_part
+from ....storage.reading import read_whole
+from ....storage.writing import remove_file
+
+__all__ = ["NumberedFiles"]
+
+_NAME_IN_FOLDER = "part-{shard:05d}"
+
+
+class NumberedFiles:
+    """The files and indexes of a writer, from the URL of a folder, or a template with the number of a file.
+
+    Raises ValueError unless a template has the number of the file once, and one of the `suffixes`.
+    """
+
+    def __init__(self, place: str, suffixes: tuple[str, ...], index_prefix: str) -> None:
+        self.in_plain_folder = bool(place) and not re.search(r"[{}]", place) and not place.endswith(suffixes)
+        if self.in_plain_folder:
+            place = f"{place}{'' if place.endswith('/') else '/'}{_NAME_IN_FOLDER}{suffixes[0]}"
+        _check_template(place, suffixes)
+        self._template = place
+        self._suffixes = suffixes
+        self._index_prefix = index_prefix
+        texts, specs = zip(*((text, spec) for text, _, spec, _ in string.Formatter().parse(place)), strict=True)
+        at = next(at for at, spec in enumerate(specs) if spec is not None)  # doubled braces are texts of their own
+        self._before, self._spec, self._after = "".join(texts[: at + 1]), specs[at], "".join(texts[at + 1 :])
+        self.folder = self._before[: self._before.rfind("/") + 1]
+
+    def url(self, number: int) -> str:
+        """Return the URL of a file."""
+        return self._template.format(shard=number)
+
+    def index_url(self, parts: int, part: int, first: int) -> str:
+        """Return the URL of the index of one of several parts, whose files count from `first`."""
+        return self._index("index" + (f"-{part}-of-{parts}" if parts > 1 else "") + (f"-from-{first}" if first else ""))
+
+    def names(self, options: Mapping[str, Any], counted_by: Guard) -> list[str]:
+        """Return the names of the files in a plain folder, or else of those that begin as the template does."""
+        start = self.folder if self.in_plain_folder else self._before
+        return names_beginning(start, options, counted_by, below="/" in self._after)
+
+    def numbers(self, names: Collection[str]) -> list[int]:
+        """Return the numbers of those names that this writer could have given."""
+        return [number for name in names if (number := self._number(name)) is not None]
+
+    def others(self, names: Collection[str]) -> list[str]:
+        """Return the names of a plain folder that readers of the format would take for data too."""
+        found = [name for name in names if name.endswith(self._suffixes) and self._number(name) is None]
+        return [name for name in found if self.in_plain_folder and name[0] not in "._" and not is_part(name)]
+
+    def indexes(self, options: Mapping[str, Any], counted_by: Guard) -> list[str]:
+        """Return the URLs of the indexes that are there."""
+        before, after = self._index("\0").split("\0")
+        names = names_beginning(before, options, counted_by, below="/" in after)
+        start = before[len(self.folder) :]
+        form = re.compile(f"{re.escape(start)}index(-\\d+-of-\\d+)?(-from-\\d+)?{re.escape(after)}")
+        return [self.folder + name for name in names if form.fullmatch(name)]
+
+    def listed(self, options: Mapping[str, Any], counted_by: Guard) -> list[int]:
+        """Return the numbers of the files that the indexes list: those of passes that came to their end."""
+        content = [json.loads(read_whole(url, options)) for url in self.indexes(options, counted_by)]
+        return self.numbers([entry["name"] for index in content for entry in index["shards"]])
+
+    def remove(self, urls: Collection[str], options: Mapping[str, Any]) -> None:
+        """Remove files."""
+        for url in urls:
+            remove_file(url, options)
+
+    def _number(self, name: str) -> int | None:
+        before = self._before[len(self.folder) :]
+        if not (name.startswith(before) and name.endswith(self._after)):
+            return None
+        text = name[len(before) : len(name) - len(self._after)]
+        base = {"x": 16, "X": 16, "o": 8, "b": 2}.get(self._spec[-1:], 10)
+        try:
+            number = int(text.replace(",", ""), base)
+        except ValueError:
+            return None
+        return number if format(number, self._spec) == text else None
+
+    def _index(self, label: str) -> str:
+        folder, slash, name = f"{self._before}{label}{self._after}".rpartition("/")
+        return f"{folder}{slash}{self._index_prefix}{name.rpartition('.')[0]}.json"
+
+
+def _check_template(template: str, suffixes: tuple[str, ...]) -> None:
+    try:
+        fields = [
+            (name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None
+        ]
+        numbered = fields == [("shard", None)] and template.format(shard=1) != template.format(shard=2)
+    except (ValueError, LookupError):
+        numbered = False
+    if not numbered or not template.endswith(suffixes):
+        example = f"'s3://bucket/train-{{shard:06d}}{suffixes[0]}'"
+        raise ValueError(
+            f"url_template must have the number of a shard once, as in {example}, other braces doubled, and end in "
+            f"{' or '.join(suffixes)}, or be a folder, as in 's3://bucket/train/', and is {without_secrets(template)!r}"
+        )

@@ -1,0 +1,254 @@
+"""Base of shard writers: each reader writes its own shards and an index."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sized
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import IO, Any, ClassVar, Literal, Self, get_args
+
+from ....errors.notes import add_note
+from ....errors.secrets import Options, without_secrets
+from ....registry import Guard, IterDataPipe, OnError, own
+from ....registry.sharding import part_read, sharding_points
+from ....storage.streaming.streams import checked_path
+from ....storage.writing import expect_writable, whole_file, write_in_parts
+from ..progress_bar import BAR_AFTER, losses_and_waits, progress_bar
+from .numbered_files import NumberedFiles
+from .own_files import step_that_reads
+from .unread import Unread
+
+__all__ = ["BYTES_PER_FILE", "CountedFile", "Mode", "ShardWriter"]
+
+BYTES_PER_FILE = 2**27
+"""The size of a file's data in memory, where no number of rows or samples is given."""
+
+Mode = Literal["error", "overwrite", "append"]
+"""What a writer does where files of an earlier run are: raise, replace them all, or write beside them."""
+
+
+class ShardWriter(IterDataPipe[tuple[str, int]]):
+    """Write shards, and yield the URL and count of each: a base class. A long pass shows a progress bar.
+
+    `counted` names what is counted in a shard; the name of the index begins with `index_prefix`.
+    """
+
+    holds_items = False
+    shows_progress = True
+    counted: ClassVar[str]
+    index_prefix: ClassVar[str] = ""
+    transient = ("settled",)
+    url_template: Any
+    mode: Mode
+    storage_options: Options
+    source: IterDataPipe[Any]
+    settled: int | None = None
+    """What `settle` returned before the stream was divided, for the next pass; None where it was not called."""
+    _unread: Unread | None = None
+
+    first: int | None = own(None)
+    """The number from which the files of this run count, once it is known."""
+    written: list[dict[str, Any]] = own(list)
+    """The index entries of the shards."""
+    _bytes: int = own(0, saved=False)
+    """How much is written."""
+
+    def _take(
+        self,
+        source: IterDataPipe[Any],
+        url_template: Any,
+        suffixes: tuple[str, ...],
+        mode: Mode,
+        on_error: OnError,
+        storage_options: Mapping[str, Any] | None,
+    ) -> None:
+        """Keep the arguments that all writers have; raise ValueError or TypeError for wrong ones."""
+        self._files = NumberedFiles(checked_path(url_template), suffixes, self.index_prefix)
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode must be 'error', 'overwrite' or 'append', and is {mode!r:.100}")
+        check_division(source)
+        self.source = source
+        self.url_template = url_template
+        self.mode = mode
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+        self.storage_options = Options(storage_options)
+
+    def outcome(self) -> Self:
+        # Here, since a constructor that raises leaves nothing to be read.
+        name = self.functional_name or type(self).__name__
+        self._unread = Unread(f"{name}({without_secrets(checked_path(self.url_template))!r})")
+        return self
+
+    def settle(self, shards: Collection[tuple[int, int]] = ((1, 0),), again: bool = False) -> int:
+        """Compare with what earlier runs have left, and return the number from which this run's files count.
+
+        `shards` are those of the stream that will be written from here, each as number of shards and shard. Only the
+        files that these can write are looked at: those of other readers may be of the same run. `again` says that a
+        pass is run again from its start, so files that no index lists are its own.
+
+        Raises FileExistsError where the mode does not allow them, and ValueError where the chain reads files there.
+        """
+        if self._unread is not None:
+            self._unread.read()
+        url, options = self._files.url(0), self.storage_options
+        self._expect_another_folder()
+        expect_writable(url, options)
+        if again and self.mode != "append":
+            return 0
+        parts, part = part_read(self.source)
+        mine = {number + part * shards for shards, number in shards}
+        parts *= next(iter(shards))[0]
+        names = self._files.names(options, self.guard)
+        there = self._files.listed(options, self.guard) if again else self._files.numbers(names)
+        there = [number for number in there if number % parts in mine]
+        if self.mode == "append":
+            return parts * (1 + max((number // parts for number in there), default=-1))
+        others = self._files.others(names)
+        folder = without_secrets(self._files.folder)
+        if others:
+            raise FileExistsError(
+                f"{folder} has {_files(others)} that this step did not name, such as {others[0]!r}, and readers of the "
+                "folder would take them too: write to another folder, or with mode='append' beside them"
+            )
+        if there and self.mode == "error":
+            raise FileExistsError(
+                f"{folder} has {_files(there)} of an earlier run, such as "
+                f"{self._files.url(min(there)).rpartition('/')[2]!r}: mode='overwrite' replaces all of an earlier run, "
+                "and mode='append' writes beside them"
+            )
+        return 0
+
+    def _expect_another_folder(self) -> None:
+        """Raise where a step reads what this one writes: files would be replaced unread, or be read again."""
+        if found := step_that_reads(self._files, self.source, self.storage_options):
+            step, place = found
+            reader: Any = type(step)
+            raise ValueError(
+                f"{self.functional_name or type(self).__name__} writes to the folder that "
+                f"{reader.functional_name or reader.__name__} reads, {without_secrets(place)!r}: "
+                "write to another folder"
+            )
+
+    def _pass_opened(self) -> None:
+        if self._unread is not None:  # a pass that resumes at its end does not call `__iter__`
+            self._unread.read()
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        parts, part = part_read(self.source)
+        settled, self.settled = self.settled, None  # of this pass alone
+        if self.first is None:
+            assert self._pass is not None
+            self.first = self.settle(again=self._pass.resumed) if settled is None else settled
+        with closing(self._shards()) as shards, self._bar():
+            for content in shards:
+                url = self._files.url(self.first + part + parts * len(self.written))
+                told = self._write(url, content)
+                self.written.append(told)
+                yield url, told[self.counted]
+        if self.mode == "overwrite":
+            self._remove_earlier(parts, part)
+        index = self._files.index_url(parts, part, self.first)
+        with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
+            file.write(json.dumps(self._index(), indent=1).encode())
+
+    def _remove_earlier(self, parts: int, part: int) -> None:
+        """Remove what this part of the stream has not replaced, now that the new files are whole."""
+        there = self._files.numbers(self._files.names(self.storage_options, self.guard))
+        end = part + parts * len(self.written)
+        earlier = [self._files.url(number) for number in there if number % parts == part and number >= end]
+        if part == 0:
+            ours = {self._files.index_url(parts, each, 0) for each in range(parts)}
+            earlier += [url for url in self._files.indexes(self.storage_options, self.guard) if url not in ours]
+        self._files.remove(earlier, self.storage_options)
+
+    def _bar(self) -> AbstractContextManager[None]:
+        assert self._pass is not None
+
+        def notes(waiting: float | None) -> list[str]:
+            return [f"{len(self.written)} files", *losses_and_waits(self.stats(), None)]
+
+        name = self.functional_name or type(self).__name__
+        is_running = self._pass.is_running
+        return progress_bar(name, lambda: self._bytes, unit="B", notes=notes, is_running=is_running, after=BAR_AFTER)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+
+    def _shards(self) -> Generator[Iterator[Any], None, None]:
+        """Yield the content of each shard, which is consumed before the next is requested."""
+        raise NotImplementedError(f"{type(self).__name__} must define _shards")
+
+    def _fill(self, file: CountedFile, content: Iterator[Any]) -> int:
+        """Write a shard, and return its count."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fill")
+
+    def _index(self) -> dict[str, Any]:
+        return {"shards": self.written}
+
+    def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
+        """Write a shard, and return its index entry."""
+        with _naming_shard(url), whole_file(url, "wb", self.storage_options, counted_by=self.guard) as file:
+            counted = CountedFile(file, self._count)
+            number = self._fill(counted, content)
+        name = url.rpartition("/")[2]
+        return {"name": name, self.counted: number, "bytes": counted.size, "sha256": counted.sha256}
+
+
+@contextmanager
+def _naming_shard(url: str) -> Iterator[None]:
+    """Name the URL in errors while it is written."""
+    try:
+        yield
+    except Exception as error:
+        add_note(error, f"while writing {without_secrets(url)}")
+        raise
+
+
+class CountedFile:
+    """A file written sequentially, with its size and digest. `count` is called with the size of each write.
+
+    After a failed write it ignores further ones: libraries write the end of a file while they clean up.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], count: Callable[[int], object]) -> None:
+        self._file = file
+        self._count = count
+        self._failed = False
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
+        if not self._failed:
+            self._failed = True
+            write_in_parts(self._file, content)
+            self._failed = False
+            self._digest.update(content)
+            self.size += size
+            self._count(size)
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: data is sent once there is enough."""
+
+
+def _files(there: Sized) -> str:
+    return f"{len(there)} file{'s' * (len(there) != 1)}"
+
+
+def check_division(source: Any) -> None:
+    """Raise ValueError where the division of a stream does not reveal which part is read."""
+    for point in sharding_points(source):
+        if not getattr(type(point), "is_sharding_filter", False) or getattr(type(point), "dispatches", False):
+            raise ValueError(
+                f"behind {type(point).__name__}, it is not known which part of a stream is read, and the parts would "
+                "overwrite each other's shards: divide the stream by sharding_filter"
+            )

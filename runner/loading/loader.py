@@ -1,0 +1,394 @@
+"""`DataLoader2`: reads a chain, epoch by epoch, through a reading service."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+import torch
+
+from ...errors.checks import takes_only
+from ...pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
+from ...registry import (
+    IterDataPipe,
+    MapDataPipe,
+    chain_shape,
+    check_state,
+    copy_of,
+    expect_whole,
+    hand_down,
+    header,
+    replace_live_iterator,
+)
+from ...state.error_context import asked_by
+from ...views.profiles.times import Consumer, measure
+from ...views.run import run_loader
+from ...workers.ranks import telling_other_ranks
+from ..reader import expect_shards
+from ..seeds import SeedGenerator
+from ..services import InProcessReadingService, ReadingServiceInterface
+from .iterator import DataLoader2Iterator
+from .merging import in_one_piece, merge_state_dicts, reader_below
+from .position import LoaderPosition, load_position, one_line, position_in
+from .readable import as_iterable, expect_pipe, readable
+from .reports import LoaderReports
+
+__all__ = ["DataLoader2"]
+
+T = TypeVar("T")
+AdapterFunction = Callable[[Any], Any]
+
+_BY_SERVICE = "give reading_service=MultiProcessingReadingService"
+_ARGUMENTS_OF_TORCH = {
+    "num_workers": f"{_BY_SERVICE}(num_workers=…)",
+    "prefetch_factor": f"{_BY_SERVICE}(num_workers=…, worker_prefetch_cnt=…)",
+    "worker_init_fn": f"{_BY_SERVICE}(num_workers=…, worker_init_fn=…)",
+    "multiprocessing_context": f"{_BY_SERVICE}(num_workers=…, multiprocessing_context=…)",
+    "timeout": f"{_BY_SERVICE}(num_workers=…, timeout=…)",
+    "persistent_workers": "its workers always live as long as the loader",
+    "batch_size": "put .batch(…) into the chain",
+    "drop_last": "put .batch(…, drop_last=True) into the chain",
+    "collate_fn": "put .collate(…) into the chain",
+    "shuffle": "put .shuffle() into the chain",
+    "sampler": "begin the chain with penstock.iter.Sampler(dataset, sampler).map(dataset.__getitem__)",
+    "batch_sampler": "begin the chain with penstock.iter.Sampler(dataset, batch_sampler)",
+    "generator": "call loader.seed(…)",
+    "in_order": "put .threadpool_map(…, ordered=False) into the chain",
+    "pin_memory": "put .pin_memory() into the chain",
+    "pin_memory_device": "put .pin_memory(device) into the chain",
+}
+"""Arguments of torch's DataLoader, and their equivalents here."""
+
+
+class DataLoader2(LoaderReports[T]):
+    """Yield the items of a chain, epoch after epoch: each `iter()` of the loader begins an epoch.
+
+    `datapipe_adapter_fn` is a function, or several, that return a changed chain; each is applied once. The loader
+    copies the chain and the reading service, so other loaders can use both too. `datapipe` is the loader's copy of the
+    chain, changed by `datapipe_adapter_fns`, and `valid_iterator_id` the `iterator_id` of its newest iterator. A
+    map-style chain is read in index order, and sharded by index.
+
+    With `progress=True` each epoch has a progress bar on a terminal or in a notebook: the number of the epoch, from 1,
+    and of its items, their rate, the time left where the length is known, what was skipped and tried again, and the
+    share of time that the program waited for its input. Of several ranks, the first has one.
+
+    With `autotune`, the number of worker processes and how much each reads ahead are found by measuring: from those
+    given up to the number of processors or shards, and within a tenth of the free memory. The items, their order and
+    states stay those of the same `num_shards`. `tuned` has what was found. Raises ValueError if there is one shard.
+
+    Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
+    `set_seed` of single pipes. In worker processes, the global generators of torch, NumPy and random are seeded before
+    each item requested from the chain. What functions draw from them, such as augmentations, is then the same on any
+    number of workers, and after resuming. This does not hold in the main process, whose generators belong to the
+    program. Nor does it hold for functions that do not run once per requested item: in threads, before a shuffle's
+    buffer, or before a step that makes several items of one.
+
+    >>> import penstock as ps
+    >>> loader = DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2))
+    >>> list(loader)
+    [[0, 1], [2, 3], [4]]
+    """
+
+    @takes_only(**{name: f"unlike torch's DataLoader, {mend}" for name, mend in _ARGUMENTS_OF_TORCH.items()})
+    @telling_other_ranks()
+    def __init__(
+        self,
+        datapipe: IterDataPipe[T] | MapDataPipe[T],
+        datapipe_adapter_fn: Iterable[AdapterFunction] | AdapterFunction | None = None,
+        reading_service: ReadingServiceInterface | None = None,
+        *,
+        profile: bool = False,
+        progress: bool = False,
+        autotune: bool = False,
+    ) -> None:
+        if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
+            raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
+        if isinstance(datapipe_adapter_fn, ReadingServiceInterface):
+            raise TypeError("the second argument is datapipe_adapter_fn: give the service as reading_service=…")
+        adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn
+        if not isinstance(adapters, (Iterable, type(None))):
+            raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
+        self.datapipe_adapter_fns = None if adapters is None else [*adapters]
+        expect_pipe(datapipe)
+        self.progress = progress
+        self.datapipe = copy_of(datapipe)
+        for adapt in self.datapipe_adapter_fns or ():
+            self.datapipe = adapt(as_iterable(self.datapipe))
+            expect_pipe(self.datapipe)
+        if profile:
+            self._consumer = Consumer()
+        self.valid_iterator_id: int | None = None
+        self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
+        if autotune:
+            self.reading_service.autotune()
+        self._seed: int | None = None
+        self._drawn: int | None = None
+        """The seed if none was given. Each rank draws one; all use rank 0's."""
+        self._epoch = 0
+        self._reseeded: int | None = None
+        """The seed set during an epoch, for later epochs."""
+        self._under_way = False
+        self._position = LoaderPosition()
+        self._shown = ExitStack()
+        """It ends the progress bar of the epoch under way."""
+        self._shut_down = False
+        self._is_cut_short = False
+        """Whether `shutdown()` came during an epoch."""
+
+    @telling_other_ranks()
+    def __iter__(self) -> DataLoader2Iterator[T]:
+        if self._shut_down:
+            raise RuntimeError("this DataLoader2 was shut down")
+        self._end_epoch_under_way(
+            f"this iterator of a DataLoader2 was replaced by a newer one{asked_by()}: a loader reads one epoch at a "
+            "time; to read the chain twice at once, make another loader of it"
+        )
+        self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
+        self._initialized()
+        self._agree()
+        if self._consumer is not None:
+            measure(self._read)
+        adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
+        if adapt is not None:
+            self._read = readable(adapt(self._read))
+        if self._position.loaded is None:
+            hand_down(self._read, [])
+        else:
+            load_position(self._read, self._position.loaded)
+        self._read._epoch = self._epoch
+        items = iter(self._read)
+        if self._consumer is not None:
+            self._consumer = Consumer()
+            items = self._consumer.follow(items)
+        return DataLoader2Iterator(self._one_epoch(items), self.valid_iterator_id)
+
+    def __len__(self) -> int:
+        """Return the number of items of an epoch, over all shards; TypeError where it is unknown.
+
+        On several ranks it is the number that each gives. A resumed epoch counts the items given before, plus those
+        left for the present number of ranks.
+        """
+        read = self._initialized()
+        reader = reader_below(read)
+        if reader is None:
+            return len(read)
+        steps = self._position.steps_at_start
+        return reader.length_from(steps[-1] if steps else {})
+
+    def seed(self, seed: int) -> None:
+        """Set the seed that all epochs' seeds derive from; the next epoch is the first again."""
+        expect_whole("seed", seed, least=0)
+        if seed >= 2**64:
+            raise ValueError(f"seed must be less than 2**64, and is {seed}")
+        if self._under_way or self._position.steps_at_start:
+            self._reseeded = int(seed)
+        else:
+            self._seed, self._epoch = int(seed), 0
+
+    def state_dict(self, *, local: bool = False, before_last: bool = False) -> dict[str, Any]:
+        """Return, as plain data, the loader's position: just after the last item that it handed out.
+
+        On several ranks, the state covers all of them and is the same on each: all must call this after the same item.
+        With `local=True` it covers this rank only, and `merge_state_dicts` merges the states of all ranks.
+
+        With `before_last=True` it is the position before that item, for a loop that discards a step.
+        """
+        if self._is_cut_short:
+            raise RuntimeError(
+                "the loader was shut down in the middle of an epoch, so its position is gone: take the state before, "
+                "such as at the end of the `with`"
+            )
+        read = self._initialized()
+        rank_sync = self.reading_service.rank_sync
+        if rank_sync is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
+            self._agree()
+        here = self._position.before_last(read) if before_last else self._position.now(read)
+        own = {
+            **header(self._chain),
+            "read_through": self._read_through(),
+            "state": {**here, "epoch": self._epoch},
+            "num_shards": self.reading_service.num_shards,
+            "rank": self._rank(),
+            "seed": self._base_seed(),
+            "epoch": self._epoch,
+            "reseeded": self._reseeded,
+        }
+        if rank_sync is None or local:
+            return in_one_piece(own)
+        return merge_state_dicts(rank_sync.all_ranks().exchange("take a state", own))
+
+    @telling_other_ranks()
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Let the next `iter()` resume from a state of a loader over an equal chain.
+
+        The numbers of worker processes and ranks may differ; the number of shards comes from the state. All ranks load
+        the same state.
+
+        Raises ValueError when the chain, the version, the arguments or the way of reading differ. The next epoch raises
+        RuntimeError where a source has another order. `strict=False` accepts other arguments and other orders.
+        """
+        entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
+        if isinstance(state_dict, dict) and isinstance(state_dict.get("arguments"), tuple):
+            state_dict = {**state_dict, "arguments": [*state_dict["arguments"]]}
+        state_dict = check_state(self._chain, state_dict, strict, *entries)
+        if state_dict["read_through"] != self._read_through():
+            raise ValueError(
+                f"the state is of a loader that reads through {one_line(state_dict['read_through'])}, and this one "
+                f"reads through {one_line(self._read_through())}: use the same kind of reading service"
+            )
+        seed, epoch = state_dict["seed"], state_dict["epoch"]
+        reseeded = state_dict["reseeded"]
+        numbers = (seed, epoch) if reseeded is None else (seed, epoch, reseeded)
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError("a loader's state has a seed and an epoch, and perhaps another seed, which are integers")
+        position = position_in(state_dict, self._rank())
+        if state_dict["num_shards"] is not None:
+            expect_shards(state_dict["num_shards"])
+        load_position(self._initialized(), position)  # raises if the chain cannot resume there
+        hand_down(self._initialized(), [])  # the next epoch loads it again
+        if self._under_way:
+            self._under_way = False
+            self.reading_service.finalize_iteration()
+        self.reading_service.num_shards = state_dict["num_shards"]
+        self._seed, self._epoch, self._reseeded = seed, epoch, reseeded
+        self._position = LoaderPosition(position, is_local=state_dict["rank"] is not None)
+        for reader in self._readers():
+            reader.shutdown()
+
+    def run(self) -> dict[str, int]:
+        """Read an epoch to its end, and return what `run()` of the chain returns, such as the number of items.
+
+        >>> import penstock as ps
+        >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).run()
+        {'items': 3, 'skipped': 0, 'retried': 0}
+        """
+        return run_loader(self)
+
+    @property
+    def dataset(self) -> NoReturn:
+        """Not available: code that skips batches, such as transformers' Trainer, would bypass the reading service."""
+        raise AttributeError(
+            "a DataLoader2 has no dataset to skip batches of: load the loader's own state instead, and give "
+            "transformers' TrainingArguments ignore_data_skip=True"
+        )
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:
+        """Not possible: a state holds a chain's position, not the chain. Use `load_state_dict`."""
+        raise NotImplementedError(
+            "a state says where a chain stands, and does not contain the chain: build the chain as before, make the "
+            "loader with it, and call its load_state_dict(state)"
+        )
+
+    def shutdown(self) -> None:
+        """End the worker processes and threads. The loader cannot be read afterwards."""
+        if self._shut_down:
+            return
+        if self._read is None:
+            self._shut_down = True
+            return
+        was_under_way = self._under_way
+        try:
+            # Raises if another thread is reading, and leaves its epoch alone.
+            self._end_epoch_under_way(f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}")
+        finally:
+            self._is_cut_short |= was_under_way and not self._under_way
+        self._shut_down = True
+        self.reading_service.finalize()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def __del__(self) -> None:
+        # An `__init__` that raised leaves nothing to end. At interpreter shutdown the workers have already ended, and
+        # what `shutdown` needs may be gone.
+        if not getattr(self, "_shut_down", True) and not sys.is_finalizing():
+            self.shutdown()
+
+    def __repr__(self) -> str:
+        return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
+
+    def _one_epoch(self, items: Iterator[T]) -> Generator[T, None, None]:
+        self._position.begin(self._read)
+        self._under_way = True
+        with self._progress_bar():
+            for chunk in self._position.chunks(self._read, items):
+                yield from chunk
+        self._finish_epoch()
+
+    def _progress_bar(self) -> ExitStack:
+        """Return what ends the progress bar of the epoch that begins now, if it has one."""
+        self._shown = shown = ExitStack()
+        if self.progress and is_watched():
+            before, tally = self._position.items_before(self._read), self._position.tally
+            bar = progress_bar(
+                f"epoch {self._epoch + 1}",
+                lambda: before + tally.items,
+                total=known_length(self),
+                notes=lambda waiting: losses_and_waits(self.stats(), waiting),
+                is_running=self._read._pass.is_running,
+                leave=None,
+            )
+            shown.enter_context(bar)
+        return shown
+
+    def _agree(self) -> None:
+        """Check that all ranks read the same, and adopt their common seed."""
+        if (rank_sync := self.reading_service.rank_sync) is None:
+            return
+        common = {
+            "chain": chain_shape(self._chain),
+            "arguments": [
+                # Strings may be paths on each rank's own disk.
+                {name: value for name, value in arguments.items() if not isinstance(value, str)}
+                for arguments in header(self._chain)["arguments"]
+            ],
+            "num_shards": self.reading_service.num_shards,
+            "epoch": self._epoch,
+            "reseeded": self._reseeded,
+            "state": None if self._position.is_local else self._position.loaded,
+            "random_split": [reader.random_state()["splits"] for reader in self._readers()],
+        }
+        self._seed = rank_sync.begin(common, self._seed, self._base_seed())
+
+    def _rank(self) -> list[Any] | None:
+        """Return this rank's part, the number of parts, and whether states resume on that many ranks only."""
+        rank_sync = self.reading_service.rank_sync
+        if rank_sync is None:
+            return None
+        reader = reader_below(self._initialized())
+        assert reader is not None  # `ShardingReadingService` requires one for ranks
+        return [rank_sync.part.rank if rank_sync.reads else None, rank_sync.part.ranks, reader.options.by_ranks]
+
+    def _read_through(self) -> list[str]:
+        read = self._initialized()
+        reader = reader_below(read)
+        return chain_shape(read if reader is None else reader)
+
+    def _end_epoch_under_way(self, message: str) -> None:
+        replace_live_iterator(self._initialized(), message)
+        self._shown.close()
+        self._finish_epoch()
+
+    def _finish_epoch(self) -> None:
+        if self._under_way:
+            self._under_way = False
+            self._position.end()
+            self._epoch += 1
+            if self._reseeded is not None:
+                self._seed, self._epoch, self._reseeded = self._reseeded, 0, None
+            self.reading_service.finalize_iteration()
+
+    def _base_seed(self) -> int:
+        if self._seed is None and self._drawn is None:
+            self._drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        return self._drawn if self._seed is None else self._seed  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""Workers and data sets on a Ray cluster."""

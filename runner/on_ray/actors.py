@@ -1,0 +1,257 @@
+"""Workers on the machines of a Ray cluster; Ray places and starts actors, and reports their deaths."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import re
+import secrets
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Self
+
+from ...errors.optional import require
+from ...registry import PREPARATIONS, expect_whole
+from ...workers.cluster import GLANCE, Cluster, actor_options, connection_now, expect_resources, nodes_now
+from ...workers.threads import Interrupted
+from ...workers.transport import blocks_for_each
+from ..workers.backend import ENDS_WITHIN, WorkerBackend, WorkerHandle
+from ..workers.status import WorkerStatus
+from .actor_hosts import ActorAddress, ActorHost, DispatcherHost, WorkerHost
+
+__all__ = ["ActorBackend", "RayFleet"]
+
+_STARTS_WITHIN = 30.0
+"""Seconds that an actor may take to start before a warning; with a `timeout`, at least so many before an error."""
+_DEATHS_IN_A_ROW = 3
+"""How many deaths in a row at the same item are an error."""
+_ANSWERS_WITHIN = 1.0
+"""Seconds for an actor to answer: what a dispatcher reads may hold the GIL."""
+_CHECK_INTERVAL = 0.02
+"""Seconds between checks whether a process in an actor has ended."""
+
+
+def _find_modules_in(folders: list[str]) -> None:
+    """Search the main process's module folders too, where this machine has them."""
+    sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+class RayFleet:
+    """Ray actors that read for several loaders, such as those of all ranks: give it to `RayReadingService`.
+
+    There are `num_workers` of them, each with `resources_per_worker`, by default `{"CPU": 1}`: "CPU", "GPU", or custom
+    resources of the cluster. They start at once, and live until `shutdown()`, the end of a `with`, or the end of the
+    program that made the fleet. Each has a process for every loader that it serves. A fleet can be pickled, also for
+    functions that run on Ray. Ray restarts actors that die.
+    """
+
+    def __init__(self, num_workers: int, resources_per_worker: Mapping[str, float] | None = None) -> None:
+        expect_whole("num_workers", num_workers)
+        self.num_workers = num_workers
+        self.resources_per_worker = {"CPU": 1, **(resources_per_worker or {})}
+        expect_resources(self.resources_per_worker)
+        self._actors = [_new_actor(WorkerHost, self.resources_per_worker) for _ in range(num_workers)]
+        self._nodes = nodes_now()
+
+    def actor(self, number: int) -> Any:
+        """Return the handle of an actor."""
+        self._expect_actors()
+        return self._actors[number]
+
+    def _expect_actors(self) -> None:
+        if not self._actors:
+            raise RuntimeError("the fleet was shut down: make another")
+        if not self.is_of_this_ray():
+            Cluster().connect()  # or says why this process cannot
+            raise RuntimeError(
+                "the Ray of these actors was shut down: make a new loader, and a new fleet if you made one"
+            )
+
+    def is_of_this_ray(self) -> bool:
+        """Say whether its handles are usable: a call through those of another Ray ends the process."""
+        return not self._nodes.isdisjoint(nodes_now())
+
+    def start_again(self, number: int) -> Any:
+        """Start an actor in place of one that Ray does not restart."""
+        self._actors[number] = _new_actor(WorkerHost, self.resources_per_worker)
+        return self._actors[number]
+
+    def shutdown(self) -> None:
+        """End the actors."""
+        ray = require("ray", "ray")
+        actors, self._actors = self._actors, []
+        if self.is_of_this_ray():
+            for actor in actors:
+                ray.kill(actor)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        self._expect_actors()
+        copied = copy.copy(self)
+        copied._actors = [*self._actors]
+        return copied
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def __repr__(self) -> str:
+        return f"RayFleet({self.num_workers}, resources_per_worker={self.resources_per_worker})"
+
+
+class ActorBackend(WorkerBackend):
+    """A fleet's actors, which start workers, and the actors that read streams once for all shards."""
+
+    def __init__(self, fleet: RayFleet, is_own: bool, timeout: float | None) -> None:
+        self._fleet = fleet
+        self._is_own = is_own
+        self._timeout = timeout
+        self._interrupted = threading.Event()
+        self._dispatchers: list[Any] = []
+
+    def preparations(self) -> list[Callable[[], object]]:
+        return [partial(_find_modules_in, [*sys.path]), *PREPARATIONS]  # Ray sets their environment
+
+    def name(self, worker_id: int, num_workers: int) -> str:
+        return f"actor {worker_id} of {num_workers}"
+
+    def worker(self, worker_id: int, dispatched: dict[tuple[int, int], Any]) -> WorkerHandle:
+        who = self.name(worker_id, self._fleet.num_workers)
+        deaths = 0
+        while True:
+            actor = self._fleet.actor(worker_id)
+            try:
+                return _ActorHandle(actor, self._address_of(actor, who), dispatched, self._fleet.num_workers)
+            except TimeoutError:  # a late actor is not gone
+                raise
+            except _gone() as error:
+                deaths += 1
+                if deaths == _DEATHS_IN_A_ROW or not _ray_is_initialized():
+                    raise RuntimeError(f"{who} {_reason_of(error)}") from error
+                if isinstance(error, require("ray.exceptions", "ray").ActorDiedError) and self._is_own:
+                    self._fleet.start_again(worker_id)  # others hold the handles of a shared fleet
+
+    def interrupt(self, is_interrupted: bool) -> None:
+        if is_interrupted:
+            self._interrupted.set()
+        else:
+            self._interrupted.clear()
+
+    def dispatcher(self, streams: list[tuple[int, int]]) -> tuple[WorkerHandle, dict[tuple[int, int], Any]]:
+        actor = _new_actor(DispatcherHost, self._fleet.resources_per_worker)
+        self._dispatchers.append(actor)
+        address = self._address_of(actor, "the actor that reads the dispatched stream")
+        return _ActorHandle(actor, address, None, 1), dict.fromkeys(streams, address)
+
+    def end(self, workers: Iterable[WorkerHandle]) -> None:
+        if not self._fleet.is_of_this_ray():  # the actors ended with it
+            return
+        for actor in self._dispatchers:
+            require("ray", "ray").kill(actor)
+        deadline = time.monotonic() + ENDS_WITHIN
+        for worker in workers:
+            if (left := deadline - time.monotonic()) > 0:
+                worker.status(left)
+        if self._is_own:
+            self._fleet.shutdown()
+
+    def _address_of(self, actor: Any, who: str) -> ActorAddress:
+        ray = Cluster().connect()
+        if not ray.is_initialized():  # else the call would start another Ray
+            raise RuntimeError(f"{who}'s Ray was shut down: make a new loader, and a new fleet")
+        answer = actor.address.options(max_task_retries=-1).remote()  # waits for an actor that Ray restarts
+        patience = max(_STARTS_WITHIN, self._timeout or 0)
+        began, has_warned = time.monotonic(), False
+        while not ray.wait([answer], timeout=GLANCE)[0]:
+            if self._interrupted.is_set():
+                raise Interrupted
+            if time.monotonic() - began < patience or has_warned:
+                continue
+            needed, free = self._fleet.resources_per_worker, ray.available_resources()
+            why = f"{who} has not started for {patience:g} s: it needs {needed}, and the cluster has free {free}"
+            if self._timeout is not None:
+                raise TimeoutError(why)
+            warnings.warn(why, RuntimeWarning, stacklevel=2)
+            has_warned = True
+        address: ActorAddress = ray.get(answer)
+        return address
+
+
+class _ActorHandle(WorkerHandle):
+    """A reader in an actor for this process, and the connection to it."""
+
+    deaths_in_a_row = _DEATHS_IN_A_ROW
+
+    def __init__(self, actor: Any, address: ActorAddress, argument: object, connections: int) -> None:
+        self._actor = actor
+        self._host = address.remote[0]
+        self._connection_id = secrets.token_hex(16)
+        self._made_with = connection_now()
+        self.connection, is_local = address.connect(self._connection_id, argument)
+        self.max_blocks = blocks_for_each(connections) if is_local else 0
+
+    def status(self, patience: float = 0) -> WorkerStatus:
+        deadline = time.monotonic() + patience
+        while (status := self._status()).ended is None and time.monotonic() < deadline:
+            time.sleep(_CHECK_INTERVAL)
+        return status
+
+    def _status(self) -> WorkerStatus:
+        """Return the actor's answer, or that it is gone; an empty status if it does not answer."""
+        if self._made_with != connection_now():
+            return WorkerStatus(ended="has ended: Ray was shut down")
+        ray = require("ray", "ray")
+        answer = self._actor.status.remote(self._connection_id)
+        if not ray.wait([answer], timeout=_ANSWERS_WITHIN)[0]:
+            return WorkerStatus()
+        try:
+            status: WorkerStatus = ray.get(answer)
+        except _gone() as error:
+            return WorkerStatus(ended=_reason_of(error))
+        return status
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def kill(self) -> None:
+        self.connection.close()  # the actor notices, and ends the reader
+
+    def __str__(self) -> str:
+        return f"(on {self._host})"
+
+
+def _new_actor(kind: type[ActorHost], resources: Mapping[str, float]) -> Any:
+    """Start an actor, and return its handle."""
+    ray = Cluster().connect()
+    return (
+        ray.remote(kind)
+        .options(
+            **actor_options(resources),
+            scheduling_strategy="SPREAD",  # not inside a trainer's own placement group
+            max_concurrency=4,
+            max_restarts=-1,
+        )
+        .remote()
+    )
+
+
+def _gone() -> tuple[type[Exception], ...]:
+    """Return what Ray and connecting raise when an actor is not there."""
+    return (require("ray.exceptions", "ray").RayError, OSError, EOFError, multiprocessing.AuthenticationError)
+
+
+def _ray_is_initialized() -> bool:
+    return bool(require("ray", "ray").is_initialized())
+
+
+def _reason_of(error: Exception) -> str:
+    """Return in one line what happened to an actor."""
+    why = re.search("^The actor is dead because (.*)", str(error), re.MULTILINE)
+    if why:
+        return f"has died: {why[1][:500]}"
+    return str(error) if type(error) is ConnectionError else "has died, or cannot be reached"

@@ -1,0 +1,1 @@
+"""Worker processes and actors: their pool, connections, messages and status."""

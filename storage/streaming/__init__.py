@@ -1,0 +1,1 @@
+"""Streams: ranges, checksums, compression and archives."""

@@ -1,0 +1,1 @@
+"""Pictures of chains: nodes, their layout, SVG and Mermaid."""

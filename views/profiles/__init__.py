@@ -1,0 +1,1 @@
+"""Profiles: the measured times of steps, and the bottleneck."""
