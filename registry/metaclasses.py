@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from ..state.copying import PASS_ATTRIBUTES
 from ..state.error_context import add_error_context
 from ..state.fields import fields_of
 from ..state.foreign import TorchIterMeta, TorchMapMeta
 from ..state.lengths import iterative_len
 from ..state.run import begin_pass
-from ..state.stateful import PASS_ATTRIBUTES
 from .construction import Construction
 
-__all__ = ["IterPipeMeta", "MapPipeMeta", "cached_properties"]
+__all__ = ["IterPipeMeta", "MapPipeMeta"]
 
 T = TypeVar("T")
 
@@ -46,17 +46,6 @@ class MapPipeMeta(Construction, TorchMapMeta):
         if isinstance(getitem, FunctionType) and add_error_context.__name__ not in getitem.__code__.co_names:
             namespace["__getitem__"] = _noting(getitem)
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
-
-
-@functools.cache
-def cached_properties(cls: type) -> frozenset[str]:
-    """Return the names of the cached properties of a class."""
-    return frozenset(
-        name
-        for base in cls.__mro__
-        for name, value in vars(base).items()
-        if isinstance(value, functools.cached_property)
-    )
 
 
 def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
+import itertools
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors.secrets import Options
@@ -62,8 +62,8 @@ def takes_old_names(**old_names: str) -> Callable[[Callable[P, R]], Callable[P, 
 
 def _frames_of_ours() -> int:
     """Return the `stacklevel` with which the caller's warning shows the user's line."""
-    frame: FrameType | None = sys._getframe(1)
-    level = 1
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "penstock":
-        frame, level = frame.f_back, level + 1
-    return level
+    callers = (
+        frame.f_globals.get("__name__", "").partition(".")[0]
+        for frame, _ in traceback.walk_stack(inspect.currentframe())
+    )
+    return sum(1 for _ in itertools.takewhile("penstock".__eq__, callers))

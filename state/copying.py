@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from ..errors.optional import PREPARATIONS
-from .foreign import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling
-from .graph import DataPipe, sources_first, walk
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling, torch_is_traversing
+from .graph import DataPipe, sources_first, sources_of, walk
 from .step_text import step
 
-__all__ = ["SourcesFirst", "copy_of", "copy_to_look_at"]
+__all__ = ["PASS_ATTRIBUTES", "SourcesFirst", "copy_of", "copy_to_look_at"]
 
 
 def copy_of(chain: Any, afresh: bool = False) -> Any:
@@ -51,6 +52,10 @@ def _deep_copy(chain: Any, pipes: list[DataPipe]) -> Any:
     return copied[id(chain)]
 
 
+PASS_ATTRIBUTES = ("_pass", "_resume_node", "_upstream")
+"""Attributes of iterable pipes that belong to a pass."""
+
+
 class SourcesFirst:
     """Lets a pipe pickle and copy as a list: everything that it reads from, sources first, and then itself.
 
@@ -63,6 +68,17 @@ class SourcesFirst:
             return super().__reduce_ex__(protocol)
         return _last_but_one, _in_order(sources_first(self))  # type: ignore[arg-type]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes of the pipe, without those of a pass, which `state_dict` returns."""
+        pipe: Any = self
+        if torch_is_traversing():
+            return {"sources": sources_of(pipe)}
+        if not torch_is_pickling() and vars(pipe).get("_resume_node") is not None:
+            pipe._expect_no_state("a pickle or copy of it begins afresh")
+        cls = type(pipe)
+        of_passes = {*PASS_ATTRIBUTES, *cls.transient, *cls._state_fields, *_cached_properties(cls)}  # type: ignore[arg-type]
+        return {name: value for name, value in vars(pipe).items() if name not in of_passes}
+
     def __copy__(self) -> Self:
         reduced: Any = super().__reduce_ex__(4)
         make, arguments, state = (*reduced, None)[:3]
@@ -70,6 +86,17 @@ class SourcesFirst:
         if state is not None:
             getattr(type(copied), "__setstate__", _set_attributes)(copied, state)
         return copied
+
+
+@functools.cache
+def _cached_properties(cls: type) -> frozenset[str]:
+    """Return the names of the cached properties of a class."""
+    return frozenset(
+        name
+        for base in cls.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, functools.cached_property)
+    )
 
 
 _NONE_LISTED: frozenset[int] = frozenset()

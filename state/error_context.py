@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
+import traceback
 from collections.abc import Generator
 from types import CodeType, FrameType
 from typing import Any
@@ -18,18 +19,18 @@ __all__ = ["NO_ITEM", "add_error_context", "asked_by", "describe_step", "last_it
 
 NO_ITEM = object()
 
-_NOT_THE_USERS = ("penstock", "contextlib")
+_NOT_THE_USERS = ("penstock", "contextlib")  # contextlib calls what its decorators wrap
 
 
 def asked_by() -> str:
     """Return, as the end of a message, the user's line that called Penstock, and the function called."""
-    frame: FrameType | None = sys._getframe(1)
     called = ""
-    # contextlib calls what its decorators wrap.
-    while frame is not None and (at := frame.f_globals.get("__name__", "").partition(".")[0]) in _NOT_THE_USERS:
-        called = "" if frame.f_code.co_name.startswith("_") or at != "penstock" else f"{frame.f_code.co_name}() in "
-        frame = frame.f_back
-    return "" if frame is None else f", by {called}{frame.f_code.co_filename}, line {frame.f_lineno}"
+    for frame, _ in traceback.walk_stack(inspect.currentframe()):
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module not in _NOT_THE_USERS:
+            return f", by {called}{frame.f_code.co_filename}, line {frame.f_lineno}"
+        called = "" if frame.f_code.co_name.startswith("_") or module != "penstock" else f"{frame.f_code.co_name}() in "
+    return ""
 
 
 def add_error_context(

@@ -22,6 +22,8 @@ __all__ = ["SNAPSHOT_SHARE", "Checkpointer", "Node", "Reading", "ReplayLog", "Th
 T = TypeVar("T")
 Node = dict[str, Any]
 """Where a pipe and its sources are in a pass; None for a pass that has not begun."""
+Numbered = list[tuple[int, Node | None]]
+"""Nodes, each with the number of items before it."""
 
 SNAPSHOT_SHARE = 0.01
 """The share of the running time for snapshots of sources, summed over all passes of the process.
@@ -133,29 +135,20 @@ class Throttle:
         return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
 
 
-Snapshots = list[tuple[int, Node | None]]
-"""Nodes, each with the number of items before it."""
-
-
-class Checkpointer:
-    """The last snapshot of a pass, and the number of items before it, taken as often as its cost allows."""
+class Snapshots:
+    """Nodes by the number of items before each, taken as often as their cost allows."""
 
     def __init__(self, number: int, node: Node | None) -> None:
         self._throttle: Throttle | None = Throttle()
         # Replaced, never mutated: another thread may read them.
-        self._snapshots: Snapshots = [(number, node)]
+        self._snapshots = [(number, node)]
 
     @property
     def items_to_go(self) -> int:
         """The number of items until the next snapshot may be due."""
         return 1 if self._throttle is None else self._throttle.items_to_go
 
-    @property
-    def last(self) -> tuple[int, Node | None]:
-        """The last snapshot, and the number of items before it."""
-        return self._snapshots[-1]
-
-    def count(self, items: int, take: Callable[[], tuple[int, Node | None]]) -> None:
+    def count(self, items: int, take: Callable[[], Node | None]) -> None:
         """Count items, and take a snapshot if one is due."""
         if self._throttle is None or not self._throttle.due(items):
             return
@@ -164,15 +157,32 @@ class Checkpointer:
             self._add(take(), started)
         self._throttle.record(started)
 
-    def _add(self, snapshot: tuple[int, Node | None], started: float) -> None:
-        self._snapshots = [snapshot]
+    def _add(self, node: Node | None, started: float) -> None:
+        raise NotImplementedError
+
+
+class Checkpointer(Snapshots):
+    """The last snapshot of a pass, and the number of items emitted since."""
+
+    def __init__(self, number: int, node: Node) -> None:
+        super().__init__(number, node)
+        self.emitted = Tally(number)
+
+    def node(self) -> Node:
+        """Return the node from which a resumed pass runs again."""
+        number, node = self._snapshots[-1]
+        skip = self.emitted.items - number
+        return {**(node or {}), "skip": skip} if skip else node or {}
+
+    def _add(self, node: Node | None, started: float) -> None:
+        self._snapshots = [(self.emitted.items, node)]
 
 
 def _nothing() -> None:
     return None
 
 
-class ReplayLog(Checkpointer):
+class ReplayLog(Snapshots):
     """Snapshots of a source being read, and the oldest of its items still needed. Items are numbered from 0."""
 
     def __init__(self, source: Any, node: Node | None, start: int, first: int = 0) -> None:
@@ -225,7 +235,7 @@ class ReplayLog(Checkpointer):
                 yield islice(items, step)
                 if self.pulled < expected:
                     return
-                self.count(step, self._snapshot)
+                self.count(step, lambda: collect(self.source._save_node()))
         finally:
             self._throttle = None  # frees its share for the others
 
@@ -235,11 +245,8 @@ class ReplayLog(Checkpointer):
         at, node = _useful(self._snapshots, oldest)[0]
         return node, [at, oldest, max(self.pulled, self.first)]
 
-    def _snapshot(self) -> tuple[int, Node | None]:
-        return self.pulled, collect(self.source._save_node())
-
-    def _add(self, snapshot: tuple[int, Node | None], started: float) -> None:
-        snapshots = [*self._snapshots, snapshot]
+    def _add(self, node: Node | None, started: float) -> None:
+        snapshots = [*self._snapshots, (self.pulled, node)]
         taken = time.perf_counter()
         self._taking += taken - started
         # Finding the oldest item needed may be slow, as with 100,000 items held, so prune only sometimes.
@@ -249,13 +256,13 @@ class ReplayLog(Checkpointer):
         self._snapshots = snapshots
 
 
-def _useful(snapshots: Snapshots, oldest: int) -> Snapshots:
+def _useful(snapshots: Numbered, oldest: int) -> Numbered:
     """Drop the snapshots before the last one that precedes the oldest item needed."""
     before = sum(at <= oldest for at, _ in snapshots)
     return snapshots[max(before - 1, 0) :]
 
 
-def _fewer(snapshots: Snapshots, pulled: int) -> Snapshots:
+def _fewer(snapshots: Numbered, pulled: int) -> Numbered:
     """Drop snapshots that are close to their neighbors, if there are too many."""
     if len(snapshots) <= _MOST_SNAPSHOTS:
         return snapshots

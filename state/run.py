@@ -7,6 +7,7 @@ state is taken.
 from __future__ import annotations
 
 import atexit
+import inspect
 import sys
 import threading
 import traceback
@@ -18,7 +19,6 @@ from typing import Any, TypeVar, cast
 
 from ..errors.notes import describe_item
 from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, last_item, local_of, shorten_traceback
-from .fields import Tally
 from .foreign import Resumable, TorchIterDataPipe
 from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .order_check import check_value
@@ -51,7 +51,7 @@ def let_steps_nest() -> None:
     if limit > _LIMIT:
         return
     frames = steps = 0
-    for frame, _ in traceback.walk_stack(None):
+    for frame, _ in traceback.walk_stack(inspect.currentframe()):
         frames, steps = frames + 1, steps + (frame.f_code is _deliver.__code__)
     if steps > _MOST_STEPS or frames > _MOST_FRAMES:
         raise RecursionError(f"the stack has no room for {steps:,} steps, each of which reads the next, and more")
@@ -86,9 +86,8 @@ class Pass:
         """The records of the sources, by the ids of their pipes."""
         self._sources: list[Upstream] = []
         """The records in the order of the sources; one that is read twice comes twice."""
-        self._emitted: Tally | None = None
-        """The number of items emitted, where a resumed pass runs again from a snapshot."""
-        self._checkpointer = Checkpointer(0, {})
+        self._checkpointer: Checkpointer | None = None
+        """The last snapshot, where a resumed pass runs again from one."""
         self.last_before: int | None = None
         """The check value of the last item before the pass was resumed."""
         self._last_value: int | None = None
@@ -114,12 +113,11 @@ class Pass:
         if not pipe.holds_items and all(source.can_save for source in self._sources):
             own = _own_iterator(pipe, iterate)
             return own, own
-        self._emitted, skip = Tally(), node.get("skip", 0)
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
         self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
         own = _own_iterator(pipe, iterate)
         # What was emitted since the snapshot is made again and discarded.
-        return own, after(self._emitted.follow(own), skip, last=self.last_before)
+        return own, after(self._checkpointer.emitted.follow(own), node.get("skip", 0), last=self.last_before)
 
     def _enter(self, pipe: Any) -> Node:
         """Find out of which pass this one is a part, and return the node from which it begins."""
@@ -176,7 +174,7 @@ class Pass:
             self._sources.append(upstream)
             if resumes:
                 upstream.replay = nodes[place], reads[place] or [0, 0, 0]
-            upstream.begin_at(nodes[place])
+            upstream.source._attach_reader(upstream, nodes[place])
             if upstream.begun and nodes[place] is None:  # reading it from here on is another pass
                 part: Any
                 for part in walk(pipe, stop=is_one_of_several):
@@ -210,13 +208,12 @@ class Pass:
     @property
     def items_to_checkpoint(self) -> int:
         """The number of items until a snapshot may be due."""
-        return self._checkpointer.items_to_go
+        return 1 if self._checkpointer is None else self._checkpointer.items_to_go
 
     def checkpoint(self, pipe: Any, items: int = 1) -> None:
         """Count items, and record where the sources are if it is due. The operator must hold none of their items."""
-        emitted = self._emitted
-        if emitted is not None and all(source.can_save for source in self._sources):
-            self._checkpointer.count(items, lambda: (emitted.items, collect(self.now(pipe))))
+        if self._checkpointer is not None and all(source.can_save for source in self._sources):
+            self._checkpointer.count(items, lambda: collect(self.now(pipe)))
 
     def save(self, pipe: Any) -> Generator[Any, Node | None, Node]:
         """Return where the pass is; yield the sources whose nodes are needed."""
@@ -227,12 +224,10 @@ class Pass:
             )
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
-        if self._emitted is None or (not pipe.holds_items and self._can_restart()):
+        if self._checkpointer is None or (not pipe.holds_items and self._can_restart()):
             node = yield from self.now(pipe)
         else:
-            emitted, snapshot = self._checkpointer.last
-            skip = self._emitted.items - emitted
-            node = {**(snapshot or {}), "skip": skip} if skip else snapshot or {}
+            node = self._checkpointer.node()
         if self._sources:
             return node
         last = check_value(last_item(pipe)) if self._last_value is None else self._last_value
@@ -342,7 +337,7 @@ def first_pass_over(pipe: Any) -> Iterator[None]:
 
 def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe, and close a live iterator of an earlier pass."""
-    if (earlier := pipe._pass) is not None and earlier.iterator is not None:
+    if (earlier := pipe._pass) is not None and earlier.iterator is not None and earlier.iterator() is not None:
         replace_live_iterator(pipe)
     pipe._pass_opened()
     current = Pass()
@@ -429,10 +424,11 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
 
 def running_step(thread_id: int) -> str | None:
     """Return a text with the operator that a thread runs and its item, or None."""
-    frame = sys._current_frames().get(thread_id)
-    while frame is not None and frame.f_code is not _deliver.__code__:
-        frame = frame.f_back
-    return None if frame is None else describe_step(local_of(frame, "pipe"))
+    top = sys._current_frames().get(thread_id)
+    for frame, _ in traceback.walk_stack(top) if top is not None else ():
+        if frame.f_code is _deliver.__code__:
+            return describe_step(local_of(frame, "pipe"))
+    return None
 
 
 def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

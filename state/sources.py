@@ -39,7 +39,7 @@ class Upstream:
     )
 
     def __init__(self, pipe: Any, path: Path, depth: int = 0, begun: int = 0, resumed: bool = False) -> None:
-        source = source_of(pipe)
+        source = pipe if isinstance(pipe, Resumable) else ForeignSource(pipe)
         self.is_foreign = source is not pipe
         # A pipe of ours refers to this record, which must not keep it alive.
         self._source = weakref.ref(source) if isinstance(source, Resumable) else partial(_same, source)

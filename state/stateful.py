@@ -16,13 +16,10 @@ from .save import load_state, state_of
 from .sources import Upstream
 from .step_text import step
 
-__all__ = ["PASS_ATTRIBUTES", "Stateful"]
+__all__ = ["Stateful"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-PASS_ATTRIBUTES = ("_pass", "_resume_node", "_upstream")
-"""Attributes of the base that belong to a pass."""
 
 
 class Stateful(Resumable):

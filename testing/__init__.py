@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ..errors.hints import did_you_mean
-from ..registry.pipe import IterDataPipe, MapDataPipe
+from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import DataPipe, walk
 from .examples import maker_of_example
 from .likely_causes import Failure, likely_cause, shared_by_pipes

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..registry.pipe import IterDataPipe, MapDataPipe
+from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import is_one_of_several, sources_of, walk
 from ..state.seeds import seed_graph
 from ..state.step_text import kept_arguments, step

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import inspect
 import json
 import os
 import sys
 import time
+import traceback
 import warnings
 import weakref
 import zlib
@@ -14,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from threading import Event
-from types import FrameType
 from typing import Any
 
 import torch
@@ -103,9 +104,7 @@ def expect_no_second_division() -> None:
         return
     # IterableDatasetShard takes every nth item on each rank. DataLoaderDispatcher reads on rank 0 and sends shares.
     divide = {module.IterableDatasetShard.__iter__.__code__, module.DataLoaderDispatcher._fetch_batches.__code__}
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code not in divide:
-        frame = frame.f_back
+    frame = next((frame for frame, _ in traceback.walk_stack(inspect.currentframe()) if frame.f_code in divide), None)
     if frame is None:
         return
     reader = frame.f_locals["self"]

@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -121,7 +122,4 @@ class StatusWriter:
 
 
 def _depth(frame: FrameType | None) -> int:
-    depth = 0
-    while frame is not None:
-        depth, frame = depth + 1, frame.f_back
-    return depth
+    return 0 if frame is None else sum(1 for _ in traceback.walk_stack(frame))

@@ -104,9 +104,7 @@ def test_no_lister_shows_one_whatever_the_mask(tmp_path: Path, lister: str, mask
 def test_what_a_killed_writer_left_is_not_listed_and_goes_with_the_next_writer(
     tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "penstock.storage.local.parts._SHARE", 0
-    )  # look each time, also on a busy machine
+    monkeypatch.setattr("penstock.storage.local.parts._SHARE", 0)  # look each time, also on a busy machine
     if "iopath" in writer:
         pytest.importorskip("iopath")
     with hanging(writer, tmp_path) as process:

@@ -1,0 +1,102 @@
+"""The common base of iterable and map-style pipes: what an operator declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from ..errors.observer import Observer
+from ..errors.policy import Guard
+from ..state.copying import SourcesFirst
+from ..state.fields import StateField
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
+from .members import public_members
+from .registration import find_method, operators
+from .traits import Trait, product_of_buffers
+
+__all__ = ["BasePipe"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+_PIPES = (TorchIterDataPipe, TorchMapDataPipe)
+
+
+class BasePipe(SourcesFirst, Generic[T_co]):
+    """The common base of iterable and map-style pipes."""
+
+    functional_name: ClassVar[str | None] = None
+    """The name of the registered method; `functional_datapipe` sets it."""
+
+    _state_fields: ClassVar[Mapping[str, StateField]] = {}
+
+    payload: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes that hold items. They are not searched for sources."""
+
+    transient: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes that belong to a pass. Like cached properties, pickles and copies omit them."""
+
+    broken_laws: ClassVar[Mapping[str, str]] = {}
+    """The laws that the operator breaks, each with the reason."""
+
+    works_in: str | None = None
+    """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
+
+    does: ClassVar[tuple[Trait, ...]] = ()
+    """What the operator does, in the words that `registry.traits` explains. `explain` finds mistakes by them."""
+
+    buffers: ClassVar[tuple[str, ...]] = ()
+    """Names of the parameters that bound how much the operator holds: items, or bytes for `max_bytes`."""
+
+    buffered: ClassVar[str] = "items"
+    """What these parameters count: "items", "rows", "files", …"""
+
+    faster: str | None = None
+    """A sentence with arguments that would make the operator faster, for profiles; None if nothing is known."""
+
+    observer: Observer | None = None
+    """The listener to the step, in a profiled chain."""
+
+    shows_progress: ClassVar[bool] = False
+    """Whether the operator shows a progress bar of its own."""
+
+    guard: Guard = Guard("raise")
+    """It handles items that fail; an operator with `on_error` has its own."""
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[T_co]: ...
+
+        def __len__(self) -> int: ...
+
+    @property
+    def tuned(self) -> str | None:
+        """What was found for arguments given as "auto", written as arguments; None if there are none."""
+        return None
+
+    def outcome(self) -> Any:
+        """Return the result of calling the class: this pipe, or the pipes that read it."""
+        return self
+
+    def most_held(self) -> int | None:
+        """Return how much the operator holds at most, counted in `buffered`; None if that is not bounded."""
+        return product_of_buffers(self)  # type: ignore[arg-type]
+
+    def interrupt(self) -> None:
+        """Called by another thread when the pass is given up: a step that waits should end soon."""
+        self.guard.give_up()
+
+    if not TYPE_CHECKING:  # type checkers would take any name: they know the methods from the stubs
+
+        def __getattr__(self, name):
+            return find_method(self, name)
+
+    def __add__(self, other: Any) -> Any:
+        """Return a pipe of the items of both, as `concat` does. A data set or a list is wrapped, as torch does."""
+        if not isinstance(other, _PIPES):
+            wrapper = "SequenceWrapper" if isinstance(self, TorchMapDataPipe) else "IterableWrapper"
+            other = operators[wrapper].cls(other, deepcopy=False)
+        return self.concat(other)  # type: ignore[attr-defined]
+
+    def __dir__(self) -> list[str]:
+        """Return the names for users of the pipe, without private names and those for authors of operators."""
+        return public_members(self, super().__dir__())

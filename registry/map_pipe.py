@@ -1,0 +1,49 @@
+"""The base class of map-style pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..state.fields import Tally
+from ..state.foreign import TorchMapDataPipe, torch_looks_up
+from ..state.run import ENDED_BY_STOP_ITERATION
+from .base import BasePipe
+from .metaclasses import MapPipeMeta
+from .registration import bases, find_method
+
+__all__ = ["MapDataPipe"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+if TYPE_CHECKING:
+    from .methods import MapMethods
+else:
+
+    class MapMethods(Generic[T_co]):
+        """The methods of operators, for type checkers."""
+
+
+class MapDataPipe(BasePipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic[T_co], metaclass=MapPipeMeta):
+    """A pipe that is read by index or key; every map-style operator is a subclass.
+
+    >>> import penstock as ps
+    >>> dp = ps.map.SequenceWrapper("abc").map(str.upper)
+    >>> dp[1], len(dp)
+    ('B', 3)
+    """
+
+    def _pass_begins(self) -> None:
+        """Called when a pass begins over a pipe that reads this one."""
+        if "guard" in vars(self):
+            self.guard.take_up()
+
+    def __iter__(self) -> Iterator[T_co]:
+        length, tally = len(self), Tally()
+        yield from tally.follow(map(self.__getitem__, range(length)))
+        if tally.items < length:
+            raise RuntimeError(ENDED_BY_STOP_ITERATION)
+
+
+bases["map"] = MapDataPipe
+torch_looks_up(MapDataPipe, find_method)
