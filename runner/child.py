@@ -185,7 +185,8 @@ class ChildProcesses(Children):
         insist_on_end(processes)
         with lock:
             for process in processes:
-                process.close()
+                if process.exitcode is not None:  # one that was killed may still give back its memory
+                    process.close()
 
 
 def insist_on_end(processes: list[BaseProcess]) -> None:
