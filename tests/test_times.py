@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,17 @@ def test_batches_of_other_formats_have_times_again() -> None:
     assert str(frame.dtypes["utc"]) == "datetime64[ms, UTC]"
     [unknown] = tensors.map(dict).with_format("arrow")
     assert unknown.schema.field("utc").type == pa.int64()
+
+
+def test_a_function_and_a_loop_of_batches_get_times() -> None:
+    tensors = ps.from_arrow(times()).to_tensors()
+    for make in (tensors.iter_batches, partial(tensors.map_batches, lambda batch: batch)):
+        batches = list(make(batch_size=4, batch_format="pyarrow"))
+        assert pa.Table.from_batches(batches).equals(times())
+    for options in ({}, {"concurrency": 1}):
+        kinds = tensors.map_batches(lambda frame: {"kind": [*map(str, frame.dtypes)]}, batch_format="pandas", **options)
+        assert "datetime64[ms, UTC]" in next(iter(kinds))["kind"]
+    assert str(next(iter(tensors.iter_batches(batch_format="pandas"))).dtypes["utc"]) == "datetime64[ms, UTC]"
 
 
 def test_workers_and_resumed_passes_write_times(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from ..columns.batch_rows import as_batch, dtyped_rows
 from ..columns.rows_or_batches import gives_batches, is_table
 from ..columns.to_arrow import rows_in
 from ..columns.writing import columns_of_rows
+from .formats import keeping_times
 from .map_pool import ModelPoolMapper
 from .rebatch import Rebatcher
 
@@ -99,9 +100,9 @@ class BatchMapper(IterDataPipe[Any]):
             check_function("fn", fn, input_col)
         size = batch_size or (_ROWS if batches is False else None)
         call = _CallMaker(fn, input_col, batch_format, batches)
-        self.source = source
+        self.source = keeping_times(source, batch_format) if batches else source
         if batches and size is not None:
-            self.source = Rebatcher(source, size)
+            self.source = Rebatcher(self.source, size)
         elif pool and size is not None:
             self.source = RowGatherer(source, size, batched=False)
         if pool:
