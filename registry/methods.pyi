@@ -1483,6 +1483,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
           them: `"numpy"`, a dict of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of
           arrays, tensors and lists, a table or a data frame, or is a generator function of such. Batches in give batches
           out, and rows give rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+          In a data frame, null among numbers is NaN. In a data frame that `fn` returns, NaN is null again in columns of
+          those names, and numbers that were integers are again, where all of them fit; in other columns NaN stays NaN.
 
         `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
         instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the

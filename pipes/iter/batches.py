@@ -22,10 +22,10 @@ from ..bases.loose_rows import RowGatherer
 from ..bases.one_to_one import OneToOne
 from ..bases.striding import in_runs
 from ..bases.works_ahead import WorksAhead
-from ..columns.batch_formats import converter, own_copy
+from ..columns.batch_formats import converter, kinds_with_nulls, own_copy, with_nulls
 from ..columns.batch_rows import as_batch, dtyped_rows
 from ..columns.rows_or_batches import gives_batches, is_table
-from ..columns.to_arrow import rows_in
+from ..columns.to_arrow import is_frame, rows_in
 from ..columns.writing import columns_of_rows
 from .formats import keeping_times
 from .map_pool import ModelPoolMapper
@@ -54,6 +54,8 @@ class BatchMapper(IterDataPipe[Any]):
       them: `"numpy"`, a dict of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of
       arrays, tensors and lists, a table or a data frame, or is a generator function of such. Batches in give batches
       out, and rows give rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+      In a data frame, null among numbers is NaN. In a data frame that `fn` returns, NaN is null again in columns of
+      those names, and numbers that were integers are again, where all of them fit; in other columns NaN stays NaN.
 
     `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
     instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
@@ -170,10 +172,14 @@ class BatchCall:
         return self._of_items(batch)
 
     def _of_columns(self, columns: Any, copy: bool) -> Iterable[Any]:
+        kinds: dict[str, Any] = {}
+        if self._format == "pandas":
+            columns = converter("batch_format", "arrow")(columns)
+            kinds = kinds_with_nulls(columns)
         batch = converter("batch_format", self._format)(columns)
         outputs = self._fn(own_copy(batch) if copy else batch)
         given = outputs if isinstance(outputs, Iterator) else [outputs]
-        return map(_expect_columns, given)
+        return map(partial(_columns_of, kinds=kinds), given)
 
     def _of_items(self, batch: list[Any]) -> Iterable[Any]:
         if isinstance(self._input_col, (list, tuple)):
@@ -189,14 +195,15 @@ class BatchCall:
         return outputs  # type: ignore[no-any-return]
 
 
-def _expect_columns(output: Any) -> Any:
+def _columns_of(output: Any, kinds: dict[str, Any]) -> Any:
+    """Return an output as a batch; `kinds` are the types of the columns of numbers that had nulls."""
     if not isinstance(output, Mapping) and not is_table(output):
         raise TypeError(
             f"fn gets columns, since the chain gives column batches or rows that are dicts, and must return columns: "
             f"a dict of arrays, tensors or lists, a table or a data frame. It returned {output!r:.100}, of type "
             f"{type(output).__name__}. For a function of a list of items, use .batch(n).map(fn)"
         )
-    batch = as_batch(output)
+    batch = with_nulls(as_batch(output), kinds) if is_frame(output) else as_batch(output)
     for name, column in batch.items() if isinstance(batch, dict) else ():
         if isinstance(column, (str, bytes, Mapping)):
             raise TypeError(
