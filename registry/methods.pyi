@@ -1870,8 +1870,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for JSON lines whose fields differ from line to line, or that fit no column; `read_json` is faster for
         columns. Lines come from `ps.read_text(paths)`, whose rows have the `"text"`, or from `readlines`. Of a pair, the
         path stays: a pair of the path and the value is yielded. `kwargs` are arguments of `json.loads`, such as
-        `parse_float`. Empty lines are an error; `read_text` leaves them out. `on_error` handles a line that cannot be
-        parsed. It cannot be a `Retry`.
+        `parse_float`. Blank lines are an error; `read_text` leaves them out. The byte order mark at the start of a
+        file is left out. `on_error` handles a line that cannot be parsed. It cannot be a `Retry`.
 
         Raises json.JSONDecodeError for invalid JSON, whose note names file and line, TypeError for an item that is no line,
         and for `kwargs` that `json.loads` does not know.
