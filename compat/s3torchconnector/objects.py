@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from ...checkpoint.files import writing
 from ...registry import Guard
+from ...registry.arguments import takes_only
 from ...registry.secrets import Options
 from ...storage.addresses import anonymous_as_option
 from ...storage.file_systems import OF_S3
@@ -20,7 +21,10 @@ from ...storage.retrying import trying_again
 from ...storage.stores import is_lost
 from ...storage.streams import checked_path
 
-__all__ = ["S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
+__all__ = ["NO_CONSTRUCTOR", "S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
+
+NO_CONSTRUCTOR = "leave it out: a reader reads small objects whole, and large ones by the ranges asked for"
+"""The mend for `reader_constructor=`."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class S3Checkpoint:
         self.endpoint = endpoint
         self._options = options_of(region, endpoint, s3client_config)
 
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def reader(self, s3_uri: str) -> S3Reader:
         """Return a file to read an object from."""
         return S3Reader(s3_uri, self._options)
