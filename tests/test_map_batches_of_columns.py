@@ -372,6 +372,8 @@ def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
 def test_wrong_pools_are_errors() -> None:
     with pytest.raises(ValueError, match="give concurrency or compute, not both"):
         batches().map_batches(dict, concurrency=2, compute=Pool(2))
+    with pytest.raises(TypeError, match=r"concurrency is one number, and is \(1, 2\): .*concurrency=2"):
+        batches().map_batches(dict, concurrency=(1, 2))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"compute must be an ActorPoolStrategy\(size=…\)"):
         batches().map_batches(dict, compute="actors")
     with pytest.raises((TypeError, ValueError), match="concurrency"):

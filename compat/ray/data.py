@@ -20,6 +20,7 @@ from ...pipes.sources.columns import Paths, read_csv, read_json, read_orc, read_
 from ...pipes.sources.files import read_numpy, read_text
 from ...pipes.sources.tables import from_arrow, from_numpy, from_pandas
 from ...registry import IterDataPipe, expect_whole
+from ...registry.arguments import takes_only
 
 __all__ = [
     "ActorPoolStrategy",
@@ -39,14 +40,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+_ONE_SIZE = "all of its processes start at once: give their number, as in ActorPoolStrategy(size=2)"
+
+
+@dataclass(init=False)
 class ActorPoolStrategy:
     """The number of processes that `map_batches(fn, compute=…)` calls a class in."""
 
     size: int
 
-    def __post_init__(self) -> None:
-        expect_whole("size", self.size)
+    @takes_only(min_size=_ONE_SIZE, max_size=_ONE_SIZE, initial_size=_ONE_SIZE)
+    def __init__(self, size: int) -> None:
+        expect_whole("size", size)
+        self.size = size
 
 
 def read_images(paths: Paths, *, include_paths: bool = False, **options: Any) -> IterDataPipe[dict[str, Any]]:

@@ -223,6 +223,11 @@ def _makes_callables(fn: object) -> bool:
 def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any] | None:
     """Return the arguments of the `map_pool` that calls a function; None where this process does."""
     if compute is None:
+        if isinstance(concurrency, (tuple, list)):
+            raise TypeError(
+                f"concurrency is one number, and is {concurrency!r:.100}: all processes start at once, so give their "
+                "number, as in concurrency=2"
+            )
         if concurrency is not None:
             expect_whole("concurrency", concurrency)
         return {"workers": concurrency or 1} if concurrency or _makes_callables(fn) else None
