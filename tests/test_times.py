@@ -120,6 +120,23 @@ def test_sources_that_count_in_one_unit_give_times_and_others_are_an_error(tmp_p
     assert written(unknown, tmp_path / "unknown").schema.types == [pa.int64()]
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda dp: dp.slice(["us", "utc"]),
+        lambda dp: dp.drop(["id", *(name for name in KINDS if name not in ("us", "utc"))]),
+        lambda dp: dp.fork(2)[0].select_columns(["utc", "us"]),
+        lambda dp: dp.demux(2, lambda batch: 0)[0].select_columns(["utc", "us"]),
+        lambda dp: dp.round_robin_demux(2)[0].select_columns(["utc", "us"]),
+    ],
+)
+def test_branches_and_chosen_fields_keep_times(step: Any, tmp_path: Path) -> None:
+    chosen = step(ps.from_arrow(times()).to_tensors())
+    assert {field.name: field.dtype for field in ps.schema(chosen)} == {name: KINDS[name] for name in ("us", "utc")}
+    table = written(chosen, tmp_path)
+    assert table.select(["us", "utc"]).equals(times().select(["us", "utc"]))
+
+
 def test_columns_that_a_step_may_have_changed_are_numbers(tmp_path: Path) -> None:
     tensors = ps.from_arrow(times()).to_tensors()
     assert {*written(tensors.map(dict), tmp_path).schema.types} == {pa.int64()}
