@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from typing import Any, ClassVar, TypeVar
 
 from ..errors.hints import mend_of_argument
@@ -162,6 +162,8 @@ def _how_to_make(given: object) -> str:
         return f"give a list, as in [{given!r:.80}]"
     if isinstance(given, Mapping):
         return "give what is meant of it, as in [*mapping.items()]"
+    if isinstance(given, MappingView):
+        return "it changes with its dict: give list(items)"
     if isinstance(given, Set):
         return "its order is not fixed: give sorted(items)"
     if _is_table(given):

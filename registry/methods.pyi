@@ -1486,6 +1486,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
           them: `"numpy"`, a dict of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of
           arrays, tensors and lists, a table or a data frame, or is a generator function of such. Batches in give batches
           out, and rows give rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+          In a data frame, null among numbers is NaN. In a data frame that `fn` returns, NaN is null again in columns of
+          those names, and numbers that were integers are again, where all of them fit; in other columns NaN stays NaN.
 
         `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
         instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
@@ -1871,8 +1873,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for JSON lines whose fields differ from line to line, or that fit no column; `read_json` is faster for
         columns. Lines come from `ps.read_text(paths)`, whose rows have the `"text"`, or from `readlines`. Of a pair, the
         path stays: a pair of the path and the value is yielded. `kwargs` are arguments of `json.loads`, such as
-        `parse_float`. Empty lines are an error; `read_text` leaves them out. `on_error` handles a line that cannot be
-        parsed. It cannot be a `Retry`.
+        `parse_float`. Blank lines are an error; `read_text` leaves them out. The byte order mark at the start of a
+        file is left out. `on_error` handles a line that cannot be parsed. It cannot be a `Retry`.
 
         Raises json.JSONDecodeError for invalid JSON, whose note names file and line, TypeError for an item that is no line,
         and for `kwargs` that `json.loads` does not know.
@@ -3336,7 +3338,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `mode` says what happens to files of an earlier run, which have such names:
 
-        - `"error"` raises FileExistsError before the first item.
+        - `"error"` raises FileExistsError before the first item, also for the index of a run in another format.
         - `"overwrite"` replaces them all: each new file the one of its name, when it is complete; the others are removed at
           the end of the pass. A pass that fails thus leaves new files and earlier ones.
         - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.

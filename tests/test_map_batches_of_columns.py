@@ -151,6 +151,56 @@ def test_one_value_in_place_of_a_column_is_an_error_that_names_it(value: Any) ->
             dp.map_batches(lambda batch: {**batch, "tag": value}, 3).take_all()
 
 
+WITH_NULLS = pa.table(
+    {
+        "whole": pa.array([1, None, 3], pa.int32()),
+        "part": pa.array([0.5, None, np.nan], pa.float32()),
+        "own": [np.nan, 1.0, 2.0],
+        "text": ["a", None, "c"],
+    }
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"concurrency": 1}])
+def test_nulls_of_numbers_come_back_from_a_data_frame(options: Any) -> None:
+    def look(frame: pd.DataFrame) -> pd.DataFrame:
+        assert frame["whole"].isna().tolist() == [False, True, False]
+        return frame.assign(made=frame["whole"] * 2)
+
+    [batch] = ps.from_arrow(WITH_NULLS).map_batches(look, batch_format="pandas", **options)
+    assert [batch.schema.field(name).type for name in ("whole", "part")] == [pa.int32(), pa.float32()]
+    assert batch.select(["whole", "part", "text"]).to_pydict() == {
+        "whole": [1, None, 3],
+        "part": [0.5, None, None],
+        "text": ["a", None, "c"],
+    }
+    assert (batch["own"].null_count, batch["made"].null_count, np.isnan(batch["made"][1].as_py())) == (0, 0, True)
+    halves = ps.from_arrow(WITH_NULLS).map_batches(lambda frame: frame[["whole"]] / 2, batch_format="pandas")
+    assert next(iter(halves)).to_pydict() == {"whole": [0.5, None, 1.5]}
+
+
+def test_nulls_of_rows_come_back_from_a_data_frame() -> None:
+    found = ps.from_items(WITH_NULLS.to_pylist()).map_batches(lambda frame: frame, batch_format="pandas").take_all()
+    assert [(row["whole"], row["text"]) for row in found] == [(1, "a"), (None, None), (3, "c")]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda dp, **options: dp.map_batches(lambda batch: batch, **options),
+        lambda dp, **options: dp.iter_batches(**options),
+        lambda dp, **options: dp.with_format(options.get("batch_format", "numpy")),
+    ],
+)
+def test_a_null_number_in_an_array_is_an_error_whose_mends_work(read: Any) -> None:
+    dp = ps.from_arrow(WITH_NULLS.select(["whole"]))
+    mends = r"(?=.*\.to_tensors\(dtypes=torch\.float32\))(?=.*batch_format=\"pandas\")"
+    with pytest.raises(ValueError, match=rf"{mends}column 'whole', row 1 is null"):
+        list(read(dp))
+    assert np.isnan(next(iter(read(dp.to_tensors(dtypes=torch.float32))))["whole"][1])
+    assert len(next(iter(read(dp, batch_format="pandas")))["whole"]) == 3
+
+
 # Rows
 
 
@@ -322,6 +372,8 @@ def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
 def test_wrong_pools_are_errors() -> None:
     with pytest.raises(ValueError, match="give concurrency or compute, not both"):
         batches().map_batches(dict, concurrency=2, compute=Pool(2))
+    with pytest.raises(TypeError, match=r"concurrency is one number, and is \(1, 2\): .*concurrency=2"):
+        batches().map_batches(dict, concurrency=(1, 2))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"compute must be an ActorPoolStrategy\(size=…\)"):
         batches().map_batches(dict, compute="actors")
     with pytest.raises((TypeError, ValueError), match="concurrency"):

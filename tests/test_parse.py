@@ -574,6 +574,21 @@ def test_a_line_that_is_no_json_names_its_file_and_number(tmp_path: Path) -> Non
     assert skipping.stats()["parse_json"]["skipped"] == 2
 
 
+def test_the_mark_at_the_start_of_a_file_of_lines_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": "\xef\xbb\xbf"}\n2\n')
+    assert list(ps.read_text(path).parse_json()) == [{"a": "\ufeff"}, 2]
+    opened = IterableWrapper([str(path)]).open_files("rb")
+    assert list(opened.readlines(return_path=False).parse_json()) == [{"a": "\ufeff"}, 2]
+
+
+@pytest.mark.parametrize("line", ["", "  ", "\t\r\n", b"\n"])
+def test_a_blank_line_is_an_error_that_says_so(line: Any) -> None:
+    for item in (line, ("a.jsonl", line), {"text": line}):
+        with pytest.raises(json.JSONDecodeError, match="The line is blank"):
+            list(IterableWrapper([item]).parse_json())
+
+
 def test_a_resumed_pass_still_knows_the_number_of_a_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("1\n2\n3\nx\n")

@@ -127,7 +127,11 @@ def test_chosen_columns_are_known_from_the_reader(tmp_path: Path) -> None:
         schema(read.select_columns("none"))
 
 
-KEEPING = {entry.name: entry.cls for entry in operators.values() if getattr(entry.cls, "keeps_schema", False)}
+KEEPING = {
+    entry.name: entry.cls
+    for entry in operators.values()
+    if getattr(entry.cls, "keeps_schema", False) and not issubclass(entry.cls, ps.Splitter)
+}
 
 
 @pytest.mark.parametrize("name", sorted(KEEPING))
@@ -137,6 +141,21 @@ def test_an_operator_that_keeps_the_schema_gives_items_of_its_source_s_fields(na
         dp = dp.source
     source = getattr(dp, "source", None) or dp.sources[0]
     assert [field[:2] for field in schema(dp)] == [field[:2] for field in schema(source)]
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda dp: dp.fork(2),
+        lambda dp: dp.demux(2, lambda batch: 1),
+        lambda dp: dp.round_robin_demux(2),
+    ],
+)
+def test_a_branch_has_the_schema_of_the_source(split: Any) -> None:
+    for branch in split(Knowing()):
+        assert schema(branch).names == schema(branch.shuffle()).names == ["id"]
+    first, _ = IterableWrapper([("a", 1)]).unzip(2)
+    assert schema(first).names == ["item"]
 
 
 class Knowing(IterDataPipe[Any]):
@@ -195,7 +214,6 @@ def test_where_a_step_does_not_say_so_or_reads_several_pipes_an_item_is_looked_a
         lambda dp: dp.map_batches(list, 1),
         lambda dp: dp.map_pool(lambda: dict, engine="threads"),
         lambda dp: dp.add_index(),
-        lambda dp: dp.slice(["looked at"]),
         lambda dp: dp.batch(1).collate(),
         lambda dp: dp.to_tensors(),
         lambda dp: dp.with_format("numpy"),
@@ -205,6 +223,11 @@ def test_where_a_step_does_not_say_so_or_reads_several_pipes_an_item_is_looked_a
 def test_steps_that_make_other_items_are_not_passed_over(change: Any) -> None:
     assert "looked at" in schema(change(Knowing())).names
     assert "looked at" in schema(change(Knowing()).filter(bool)).names
+
+
+def test_fields_that_are_chosen_are_known_from_the_reader() -> None:
+    assert schema(Knowing().slice(["id"])).names == schema(Knowing().slice("id")).names == ["id"]
+    assert schema(Knowing().drop("id")).names == schema(Knowing().slice(["looked at"])).names == []
 
 
 def test_the_reader_is_found_at_the_end_of_a_long_chain() -> None:

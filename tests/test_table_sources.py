@@ -61,8 +61,11 @@ def test_a_frame_of_several_put_together_has_its_text() -> None:
 def test_an_index_with_a_name_is_left_out_with_a_warning() -> None:
     frame = pd.DataFrame({"city": ["x", "y", "x"], "n": [1, 2, 3]})
     for indexed, name in ((frame.set_index("n"), "n"), (frame.groupby("city").n.mean().to_frame("m"), "city")):
-        with pytest.warns(UserWarning, match=rf"the index '{name}' of the data frame is left out: .*reset_index\(\)"):
+        with pytest.warns(
+            UserWarning, match=rf"the index '{name}' of the data frame is left out: .*reset_index\(\)"
+        ) as told:
             from_pandas(indexed)
+        assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         from_pandas([frame, frame[frame.n > 1], indexed.reset_index()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,23 @@ def test_sources_that_count_in_one_unit_give_times_and_others_are_an_error(tmp_p
     assert written(unknown, tmp_path / "unknown").schema.types == [pa.int64()]
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda dp: dp.slice(["us", "utc"]),
+        lambda dp: dp.drop(["id", *(name for name in KINDS if name not in ("us", "utc"))]),
+        lambda dp: dp.fork(2)[0].select_columns(["utc", "us"]),
+        lambda dp: dp.demux(2, lambda batch: 0)[0].select_columns(["utc", "us"]),
+        lambda dp: dp.round_robin_demux(2)[0].select_columns(["utc", "us"]),
+    ],
+)
+def test_branches_and_chosen_fields_keep_times(step: Any, tmp_path: Path) -> None:
+    chosen = step(ps.from_arrow(times()).to_tensors())
+    assert {field.name: field.dtype for field in ps.schema(chosen)} == {name: KINDS[name] for name in ("us", "utc")}
+    table = written(chosen, tmp_path)
+    assert table.select(["us", "utc"]).equals(times().select(["us", "utc"]))
+
+
 def test_columns_that_a_step_may_have_changed_are_numbers(tmp_path: Path) -> None:
     tensors = ps.from_arrow(times()).to_tensors()
     assert {*written(tensors.map(dict), tmp_path).schema.types} == {pa.int64()}
@@ -137,6 +155,17 @@ def test_batches_of_other_formats_have_times_again() -> None:
     assert str(frame.dtypes["utc"]) == "datetime64[ms, UTC]"
     [unknown] = tensors.map(dict).with_format("arrow")
     assert unknown.schema.field("utc").type == pa.int64()
+
+
+def test_a_function_and_a_loop_of_batches_get_times() -> None:
+    tensors = ps.from_arrow(times()).to_tensors()
+    for make in (tensors.iter_batches, partial(tensors.map_batches, lambda batch: batch)):
+        batches = list(make(batch_size=4, batch_format="pyarrow"))
+        assert pa.Table.from_batches(batches).equals(times())
+    for options in ({}, {"concurrency": 1}):
+        kinds = tensors.map_batches(lambda frame: {"kind": [*map(str, frame.dtypes)]}, batch_format="pandas", **options)
+        assert "datetime64[ms, UTC]" in next(iter(kinds))["kind"]
+    assert str(next(iter(tensors.iter_batches(batch_format="pandas"))).dtypes["utc"]) == "datetime64[ms, UTC]"
 
 
 def test_workers_and_resumed_passes_write_times(tmp_path: Path) -> None:

@@ -444,6 +444,7 @@ def test_map_style_operators_and_operators_of_several_sources_take_lists():
         (iter([1]), "is of type list_iterator: it can be read only once: give a list"),
         ("a.file", r"is of type str: give a list, as in \['a.file'\]"),
         ({1, 2}, r"is of type set: its order is not fixed: give sorted\(items\)"),
+        ({"a": 1}.keys(), r"is of type dict_keys: it changes with its dict: give list\(items\)"),
         ({"a": 1}, r"is of type dict: give what is meant of it, as in \[\*mapping.items\(\)\]"),
         ([ps.iter.IterableWrapper("a")], r"is of type list: it has pipes in it: concatenate them"),
         (pa.table({"x": [1]}), r"is of type Table: read its rows, as in penstock.from_pandas\(frame\)"),

@@ -10,6 +10,7 @@ from collections import OrderedDict, namedtuple
 
 import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
 import torch
 
@@ -100,6 +101,28 @@ def test_any_item_arrives_equal_and_of_its_type(item):
     received, _ = Line().send(item)
     assert type(received) is type(item)
     assert repr(received) == repr(item)
+
+
+ARROW = {
+    "numbers": pa.array(range(30000)),
+    "nulls": pa.array([None if n % 3 else n for n in range(30000)]),
+    "text": pa.array([f"row {n}" for n in range(30000)]),
+    "lists": pa.array([[n] * (n % 3) for n in range(30000)]),
+    "structs": pa.array([{"a": n, "b": str(n)} for n in range(30000)]),
+    "words": pa.array([str(n % 5) for n in range(30000)]).dictionary_encode(),
+    "times": pa.array(range(30000)).cast(pa.timestamp("us", "Europe/Berlin")),
+    "tensors": pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(90000.0).reshape(30000, 3)),
+}
+
+
+@pytest.mark.parametrize("name", ARROW)
+def test_a_slice_of_arrow_arrives_without_the_rest(name):
+    whole = pa.record_batch({"column": ARROW[name]}, metadata={"a": "b"})
+    for sent in (whole.slice(1003, 10), whole.slice(20000), whole.slice(5, 0), pa.table(whole).slice(7, 20000)):
+        received, parcel = Line().send(sent)
+        assert received.equals(sent, check_metadata=True)
+        assert type(received) is type(sent)
+        assert sum(parcel.sizes or map(len, parcel.parts)) < 2 * sent.nbytes + 2000
 
 
 def test_lambdas_and_local_classes_travel():

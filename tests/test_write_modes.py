@@ -298,6 +298,23 @@ def test_each_pass_is_a_run(tmp_path: Path) -> None:
     assert ids_in(tmp_path, "write_csv") == sorted([*range(5)] * 6)
 
 
+@pytest.mark.parametrize("workers", [None, 2])
+def test_the_index_of_a_run_in_another_format_stays(place: tuple[str, Path], workers: int | None) -> None:
+    url, folder = place
+    loaded(rows(range(9)).write_parquet(url, 2), workers)
+    before = {name: (folder / name).read_bytes() for name in names(folder)}
+    for again in (None, 2):
+        with pytest.raises(FileExistsError, match=rf"{url}/ has an index of an earlier run, '_part-index.*\.json'"):
+            loaded(rows(range(9)).write_csv(url), again)
+        assert {name: (folder / name).read_bytes() for name in names(folder)} == before
+    for numbers in (range(4), range(4, 7)):
+        loaded(rows(numbers).write_csv(url, mode="append"), workers)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert ids_in(folder, "write_csv") == [*range(7)]
+    told = [entry["name"] for path in folder.glob("_*") for entry in json.loads(path.read_bytes())["shards"]]
+    assert sorted(told) == sorted(path.name for path in folder.glob("part-*"))
+
+
 def test_a_mode_that_there_is_not_is_an_error() -> None:
     with pytest.raises(ValueError, match="mode must be 'error', 'overwrite' or 'append', and is 'ignore'"):
         rows(range(3)).write_csv("folder", mode="ignore")  # type: ignore[arg-type]

@@ -254,14 +254,29 @@ def _reserve_on_disk(descriptor: int, size: int) -> None:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles tensors and arrays as buffers, and notebook classes and functions by value."""
+    """Pickles tensors and arrays as buffers, slices alone, and notebook classes and functions by value."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is torch.Tensor and _is_plain_tensor(obj):
             return _reduce_tensor(obj)
         if type(obj) is np.ndarray and not (obj.flags.forc or obj.dtype.hasobject):
             return np.ascontiguousarray(obj).__reduce_ex__(5)
+        if type(obj).__module__ == "pyarrow.lib" and _is_arrow_slice(obj):
+            return _without_the_rest(obj).__reduce_ex__(5)
         return super().reducer_override(obj)
+
+
+def _is_arrow_slice(obj: Any) -> bool:
+    """Say whether an object is an Arrow array that uses less than half of its buffers: pickle would send all."""
+    import pyarrow as pa  # type: ignore[import-untyped]  # loaded already, by whatever made the object
+
+    return isinstance(obj, pa.Array) and 2 * obj.nbytes < obj.get_total_buffer_size()
+
+
+def _without_the_rest(array: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.concat_arrays([array])  # copies only the values
 
 
 def _is_plain_tensor(tensor: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset
 
+from ...errors.checks import takes_only
 from ...pipes.columns.rows_or_batches import giving_rows
 from ...pipes.sources import files, tables
 from ...pipes.sources.columns import Paths, read_csv, read_json, read_orc, read_parquet
@@ -39,14 +40,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+_ONE_SIZE = "all of its processes start at once: give their number, as in ActorPoolStrategy(size=2)"
+
+
+@dataclass(init=False)
 class ActorPoolStrategy:
     """The number of processes that `map_batches(fn, compute=…)` calls a class in."""
 
     size: int
 
-    def __post_init__(self) -> None:
-        expect_whole("size", self.size)
+    @takes_only(min_size=_ONE_SIZE, max_size=_ONE_SIZE, initial_size=_ONE_SIZE)
+    def __init__(self, size: int) -> None:
+        expect_whole("size", size)
+        self.size = size
 
 
 def read_images(paths: Paths, *, include_paths: bool = False, **options: Any) -> IterDataPipe[dict[str, Any]]:

@@ -6,7 +6,7 @@ The data sets are pipes, so that `dataset.map(…).batch(…)` and `DataLoader2`
 from typing import Any
 
 from .datasets import S3IterableDataset, S3MapDataset
-from .objects import S3Checkpoint, S3ClientConfig, S3Reader
+from .objects import NO_CONSTRUCTOR, S3Checkpoint, S3ClientConfig, S3Reader
 
 __all__ = ["S3Checkpoint", "S3ClientConfig", "S3Exception", "S3IterableDataset", "S3MapDataset", "S3Reader"]
 
@@ -14,7 +14,7 @@ S3Exception = OSError
 """What reading and writing raise: FileNotFoundError, PermissionError and others."""
 
 _MISSING = {
-    "S3ReaderConstructor": "leave it out: a reader reads small objects whole, and large ones by the ranges asked for",
+    "S3ReaderConstructor": NO_CONSTRUCTOR,
     "S3Writer": "S3Checkpoint(…).writer(uri) gives a file to write to",
 }
 

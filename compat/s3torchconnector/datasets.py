@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ...errors.checks import takes_only
 from ...pipes.bases.one_to_one import OneToOne
-from ...pipes.iter import IterableWrapper
-from ...registry import IterDataPipe, MapDataPipe
-from .objects import S3ClientConfig, S3Reader, options_of
+from ...pipes.iter import IterableWrapper, S3FileLister
+from ...registry import IterDataPipe, MapDataPipe, expect_whole
+from .objects import NO_CONSTRUCTOR, S3ClientConfig, S3Reader, options_of
 
 __all__ = ["S3IterableDataset", "S3MapDataset"]
 
@@ -21,6 +22,12 @@ Transform = Callable[[S3Reader], Any]
 def identity(item: S3Reader) -> S3Reader:
     """Return the reader itself."""
     return item
+
+
+class PrefixLister(S3FileLister):
+    """Yield the URL of each object of a prefix, as `list_files_by_s3` does; its `allow_empty` is out of reach here."""
+
+    on_nothing = "there are no objects with this prefix"
 
 
 class S3IterableDataset(OneToOne[Any]):
@@ -56,6 +63,7 @@ class S3IterableDataset(OneToOne[Any]):
         self.enable_sharding = enable_sharding
 
     @classmethod
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def from_prefix(
         cls,
         s3_uri: str,
@@ -71,6 +79,7 @@ class S3IterableDataset(OneToOne[Any]):
         return cls(urls, region, endpoint, transform, s3client_config, enable_sharding)
 
     @classmethod
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def from_objects(
         cls,
         object_uris: str | Iterable[str],
@@ -123,6 +132,7 @@ class S3MapDataset(MapDataPipe[Any]):
         self._urls: list[str] | None = None
 
     @classmethod
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def from_prefix(
         cls,
         s3_uri: str,
@@ -136,6 +146,7 @@ class S3MapDataset(MapDataPipe[Any]):
         return cls(s3_uri, region, endpoint, transform, s3client_config)
 
     @classmethod
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def from_objects(
         cls,
         object_uris: str | Iterable[str],
@@ -149,6 +160,7 @@ class S3MapDataset(MapDataPipe[Any]):
         return cls(_as_list(object_uris), region, endpoint, transform, s3client_config)
 
     def __getitem__(self, index: Any) -> Any:
+        expect_whole("an index", index, least=None)
         url = self._found()[index]
         return _item(self.transform, options_of(self.region, self.endpoint, self.s3client_config), url)
 
@@ -198,4 +210,4 @@ def _urls_below(
     prefix: str, region: str, endpoint: str | None, s3client_config: S3ClientConfig | None
 ) -> IterDataPipe[str]:
     options = options_of(region, endpoint, s3client_config)
-    return IterableWrapper([prefix]).list_files_by_s3(storage_options=options)
+    return PrefixLister(IterableWrapper([prefix]), storage_options=options)

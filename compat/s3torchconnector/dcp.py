@@ -6,9 +6,13 @@ import os
 from typing import Any
 
 from ...checkpoint.sharded import StorageReader, StorageWriter
-from .objects import S3ClientConfig, options_of
+from ...errors.checks import takes_only
+from .objects import NO_CONSTRUCTOR, S3ClientConfig, options_of
 
 __all__ = ["S3StorageReader", "S3StorageWriter"]
+
+
+_NO_STRATEGY = "leave it out: all files of a checkpoint are in its folder, by the names that torch gives them"
 
 
 class S3StorageWriter(StorageWriter):
@@ -25,6 +29,8 @@ class S3StorageWriter(StorageWriter):
         s3client_config: S3ClientConfig | None = None,
         **kwargs: Any,
     ) -> None:
+        if "prefix_strategy" in kwargs:
+            raise TypeError(f"S3StorageWriter takes no prefix_strategy: {_NO_STRATEGY}")
         super().__init__(path, storage_options=options_of(region, config=s3client_config), **kwargs)
 
 
@@ -35,6 +41,7 @@ class S3StorageReader(StorageReader):
     's3://bucket/run/'
     """
 
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def __init__(
         self, region: str, path: str | os.PathLike[str], s3client_config: S3ClientConfig | None = None
     ) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from lightning.pytorch.plugins.io import CheckpointIO
 
+from ...errors.checks import takes_only
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate
 from ...storage.streaming.streams import checked_path
-from .objects import S3Checkpoint, S3ClientConfig, options_of
+from .objects import NO_CONSTRUCTOR, S3Checkpoint, S3ClientConfig, options_of
 
 __all__ = ["S3LightningCheckpoint"]
 
@@ -22,6 +23,7 @@ class S3LightningCheckpoint(CheckpointIO):
     What is written appears once it is whole.
     """
 
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def __init__(self, region: str, s3client_config: S3ClientConfig | None = None, endpoint: str | None = None) -> None:
         self._options = options_of(region, endpoint, s3client_config)
         self._files = S3Checkpoint(region, endpoint, s3client_config)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import IO, Any
 
 from ...checkpoint.files import writing
+from ...errors.checks import takes_only
 from ...errors.secrets import Options
 from ...registry import Guard
 from ...storage.addresses import anonymous_as_option
@@ -20,7 +21,10 @@ from ...storage.retrying import trying_again
 from ...storage.stores import is_lost
 from ...storage.streaming.streams import checked_path
 
-__all__ = ["S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
+__all__ = ["NO_CONSTRUCTOR", "S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
+
+NO_CONSTRUCTOR = "leave it out: a reader reads small objects whole, and large ones by the ranges asked for"
+"""The mend for `reader_constructor=`."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class S3Checkpoint:
         self.endpoint = endpoint
         self._options = options_of(region, endpoint, s3client_config)
 
+    @takes_only(reader_constructor=NO_CONSTRUCTOR)
     def reader(self, s3_uri: str) -> S3Reader:
         """Return a file to read an object from."""
         return S3Reader(s3_uri, self._options)

@@ -119,8 +119,9 @@ def _nulls(array: pa.Array, where: Where, dtype: torch.dtype | None) -> np.ndarr
     nulls: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
     if dtype is None or not dtype.is_floating_point:
         raise ValueError(
-            f"{where(int(nulls.argmax()))} is null, which tensors cannot hold: fill it, filter it out, or, for a "
-            "number, give a float in dtypes, such as torch.float32, to make it NaN"
+            f"{where(int(nulls.argmax()))} is null, which tensors and arrays of numbers cannot hold: fill it, filter "
+            "it out, or, for a number, make it NaN by a float in dtypes, as in .to_tensors(dtypes=torch.float32). The "
+            'formats "pandas" and "arrow" hold null, as in batch_format="pandas"'
         )
     return nulls
 

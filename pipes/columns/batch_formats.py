@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .to_arrow import batch_of
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["FORMATS", "converter", "own_copy"]
+__all__ = ["FORMATS", "converter", "kinds_with_nulls", "own_copy", "with_nulls"]
 
 
 def converter(argument: str, name: str) -> Callable[[Any], Any]:
@@ -37,6 +38,31 @@ def own_copy(batch: Any) -> Any:
     if not isinstance(batch, dict):
         return batch
     return {name: _copied(column) for name, column in batch.items()}
+
+
+def kinds_with_nulls(batch: pa.RecordBatch) -> dict[str, pa.DataType]:
+    """Return the types of the columns of numbers that have nulls, which are NaN in a data frame."""
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    kinds = {name: column.type for name, column in columns if column.null_count}
+    return {name: kind for name, kind in kinds.items() if types.is_integer(kind) or types.is_floating(kind)}
+
+
+def with_nulls(batch: pa.RecordBatch, kinds: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """Return a batch made of a data frame, with null for NaN in the columns of `kinds`, and integers where all fit."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    for place, name in enumerate(batch.schema.names):
+        column = batch.column(place)
+        if name not in kinds or not pa.types.is_floating(column.type):
+            continue
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        with suppress(pa.ArrowInvalid):  # fractions, and numbers that the type does not hold
+            column = column.cast(kinds[name]) if pa.types.is_integer(kinds[name]) else column
+        batch = batch.set_column(place, name, column)
+    return batch
 
 
 def _copied(column: Any) -> Any:
@@ -81,7 +107,7 @@ def _of_arrays(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def _as_array(column: Any, name: str) -> np.ndarray:
-    import pyarrow.types as types  # type: ignore[import-untyped]
+    import pyarrow.types as types
 
     if not isinstance(column, torch.Tensor):
         kind = column.type

@@ -34,6 +34,14 @@ _GRAMMAR = (
 )
 
 
+def _mend(filter: Any) -> str:
+    """Return the end of an error message for pyarrow's list of conditions, each a column, an operator and a value."""
+    if not isinstance(filter, (list, tuple)) or not all(isinstance(each, tuple) and len(each) == 3 for each in filter):
+        return ""
+    parts = [f"{column} {'==' if sign == '=' else sign} {value!r}" for column, sign, value in filter]
+    return f': give filter="{" and ".join(parts)}"' if parts else ""
+
+
 def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) -> pc.Expression:
     """Return a filter as an expression; TypeError or ValueError for an invalid one.
 
@@ -51,7 +59,8 @@ def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) 
     if isinstance(filter, pc.Expression):
         return filter
     if not isinstance(filter, str):
-        raise TypeError(f"filter must be text or a pyarrow.compute.Expression, and is of type {type(filter).__name__}")
+        what = f"is of type {type(filter).__name__}{_mend(filter)}"
+        raise TypeError(f"filter must be text or a pyarrow.compute.Expression, and {what}")
     try:
         with _parsing:
             parsed = ast.parse(filter.strip(), mode="eval").body

@@ -13,7 +13,7 @@ import torch
 from ...registry import copy_of, sources_of, walk
 from ...state.graph import DataPipe
 from ...state.seeds import generators_kept
-from .times import TimeTypes, times_of
+from .times import TimeTypes, keeps_schema, times_of
 
 __all__ = ["Field", "Schema", "schema", "schema_with"]
 
@@ -98,8 +98,7 @@ def _known(dp: Any) -> Any:
         sources = sources_of(dp)
         if callable(getattr(type(dp), "schema_after", None)):
             changes.append(dp.schema_after)
-        # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
-        elif not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema):
+        elif not keeps_schema(dp):
             return None
         if len(sources) != 1:
             return None

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...registry import sources_of
+from ...state.graph import is_one_of_several
 from .to_arrow import array_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["TimeTypes", "times_of", "with_times"]
+__all__ = ["TimeTypes", "keeps_schema", "times_of", "with_times"]
 
 TimeTypes = dict[str, "pa.DataType"]
 """The types of columns of timestamps, dates, times of day and durations, by name."""
@@ -40,6 +41,12 @@ def times_of(pipe: Any) -> TimeTypes:
     return {name: kind for name, kind in found.items() if is_temporal(kind)}
 
 
+def keeps_schema(pipe: Any) -> bool:
+    """Say whether the items of a pipe have the fields of its source's items; a branch of a splitter passes them on."""
+    # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
+    return is_one_of_several(pipe) or bool(hasattr(type(pipe), "keeps_schema") and pipe.keeps_schema)
+
+
 def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
     """Return the schemas of the batches that became a pipe's items, one for each branch that has given some.
 
@@ -50,8 +57,7 @@ def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
         sources = sources_of(pipe)
         if callable(getattr(type(pipe), "schema_after", None)):
             changes.append(pipe.schema_after)
-        # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
-        elif not (hasattr(type(pipe), "keeps_schema") and pipe.keeps_schema):
+        elif not keeps_schema(pipe):
             return None
         if len(sources) != 1:
             schemas = _of_branches(sources)

@@ -87,17 +87,17 @@ def is_frame(item: object) -> bool:
     return pandas is not None and isinstance(item, pandas.DataFrame)
 
 
-def batch_of_frame(frame: Any) -> pa.RecordBatch:
+def batch_of_frame(frame: Any, stacklevel: int = 2) -> pa.RecordBatch:
     """Return the columns of a pandas data frame as one batch, without its index.
 
-    NaN floats stay NaN, as in pandas; other missing values become null. Warns of an index that has a name. Raises
-    ValueError where two columns have the same name.
+    NaN floats stay NaN, as in pandas; other missing values become null. Warns of an index that has a name, at
+    `stacklevel`. Raises ValueError where two columns have the same name.
     """
     if named := [name for name in frame.index.names if name is not None]:
         warnings.warn(
             f"the index {', '.join(map(repr, named))} of the data frame is left out: give frame.reset_index(), which "
             "makes it a column, or frame.reset_index(drop=True)",
-            stacklevel=2,
+            stacklevel=stacklevel,
         )
     names = [*map(str, frame.columns)]
     if len({*names}) < len(names):

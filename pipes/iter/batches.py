@@ -22,11 +22,12 @@ from ..bases.input_columns import Columns, check_function, one_output_col, repla
 from ..bases.one_to_one import OneToOne
 from ..bases.rows.loose_rows import RowGatherer
 from ..bases.striding import in_runs
-from ..columns.batch_formats import converter, own_copy
+from ..columns.batch_formats import converter, kinds_with_nulls, own_copy, with_nulls
 from ..columns.batch_rows import as_batch, dtyped_rows
 from ..columns.rows_or_batches import gives_batches, is_table
-from ..columns.to_arrow import rows_in
+from ..columns.to_arrow import is_frame, rows_in
 from ..columns.writing import columns_of_rows
+from .formats import keeping_times
 from .map_pool import ModelPoolMapper
 from .rebatch import Rebatcher
 
@@ -53,6 +54,8 @@ class BatchMapper(IterDataPipe[Any]):
       them: `"numpy"`, a dict of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of
       arrays, tensors and lists, a table or a data frame, or is a generator function of such. Batches in give batches
       out, and rows give rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+      In a data frame, null among numbers is NaN. In a data frame that `fn` returns, NaN is null again in columns of
+      those names, and numbers that were integers are again, where all of them fit; in other columns NaN stays NaN.
 
     `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
     instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
@@ -99,9 +102,9 @@ class BatchMapper(IterDataPipe[Any]):
             check_function("fn", fn, input_col)
         size = batch_size or (_ROWS if batches is False else None)
         call = _CallMaker(fn, input_col, batch_format, batches)
-        self.source = source
+        self.source = keeping_times(source, batch_format) if batches else source
         if batches and size is not None:
-            self.source = Rebatcher(source, size)
+            self.source = Rebatcher(self.source, size)
         elif pool and size is not None:
             self.source = RowGatherer(source, size, batched=False)
         if pool:
@@ -169,10 +172,14 @@ class BatchCall:
         return self._of_items(batch)
 
     def _of_columns(self, columns: Any, copy: bool) -> Iterable[Any]:
+        kinds: dict[str, Any] = {}
+        if self._format == "pandas":
+            columns = converter("batch_format", "arrow")(columns)
+            kinds = kinds_with_nulls(columns)
         batch = converter("batch_format", self._format)(columns)
         outputs = self._fn(own_copy(batch) if copy else batch)
         given = outputs if isinstance(outputs, Iterator) else [outputs]
-        return map(_expect_columns, given)
+        return map(partial(_columns_of, kinds=kinds), given)
 
     def _of_items(self, batch: list[Any]) -> Iterable[Any]:
         if isinstance(self._input_col, (list, tuple)):
@@ -188,14 +195,15 @@ class BatchCall:
         return outputs  # type: ignore[no-any-return]
 
 
-def _expect_columns(output: Any) -> Any:
+def _columns_of(output: Any, kinds: dict[str, Any]) -> Any:
+    """Return an output as a batch; `kinds` are the types of the columns of numbers that had nulls."""
     if not isinstance(output, Mapping) and not is_table(output):
         raise TypeError(
             f"fn gets columns, since the chain gives column batches or rows that are dicts, and must return columns: "
             f"a dict of arrays, tensors or lists, a table or a data frame. It returned {output!r:.100}, of type "
             f"{type(output).__name__}. For a function of a list of items, use .batch(n).map(fn)"
         )
-    batch = as_batch(output)
+    batch = with_nulls(as_batch(output), kinds) if is_frame(output) else as_batch(output)
     for name, column in batch.items() if isinstance(batch, dict) else ():
         if isinstance(column, (str, bytes, Mapping)):
             raise TypeError(
@@ -215,6 +223,11 @@ def _makes_callables(fn: object) -> bool:
 def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any] | None:
     """Return the arguments of the `map_pool` that calls a function; None where this process does."""
     if compute is None:
+        if isinstance(concurrency, (tuple, list)):
+            raise TypeError(
+                f"concurrency is one number, and is {concurrency!r:.100}: all processes start at once, so give their "
+                "number, as in concurrency=2"
+            )
         if concurrency is not None:
             expect_whole("concurrency", concurrency)
         return {"workers": concurrency or 1} if concurrency or _makes_callables(fn) else None

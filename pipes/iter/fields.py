@@ -12,6 +12,7 @@ from typing import Any
 from ...registry import IterDataPipe, functional_datapipe
 from ..bases.input_columns import Columns, as_list
 from ..bases.one_to_one import OneToOne
+from ..columns.schema import schema_with
 
 
 @functional_datapipe("drop")
@@ -36,6 +37,10 @@ class Dropper(OneToOne[Any]):
         _expect_fields("indices", indices)
         self.source = source
         self.indices = indices
+
+    def schema_after(self, schema: Any) -> Any:
+        """Return the schema of dicts from a source with some schema."""
+        return _schema_of_dicts(schema, self.indices, keep=False)
 
     def _function(self) -> Callable[[Any], Any]:
         return _choosing(self.indices, keep=False)
@@ -75,6 +80,10 @@ class Slicer(OneToOne[Any]):
         self.index = index
         self.stop = stop
         self.step = step
+
+    def schema_after(self, schema: Any) -> Any:
+        """Return the schema of dicts from a source with some schema."""
+        return _schema_of_dicts(schema, self.index, keep=True)
 
     def _function(self) -> Callable[[Any], Any]:
         choose = _choosing(self.index, keep=True)
@@ -216,6 +225,12 @@ def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
         return kept
 
     return choose
+
+
+def _schema_of_dicts(schema: Any, columns: Columns | None, keep: bool) -> Any:
+    """Return an Arrow schema with the fields that `_choosing` keeps of a dict."""
+    names = as_list(columns)
+    return schema_with(schema, {name: name for name in schema.names if (name in names) is keep})
 
 
 def _chosen_places(names: frozenset[Any], length: int) -> list[bool]:

@@ -19,6 +19,9 @@ from ..columns.times import times_of, with_times
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
+_WITH_TIMES = ("arrow", "pyarrow", "pandas")
+"""The formats in which a time is more than a number."""
+
 
 @functional_datapipe("to_tensors")
 class TensorMaker(OneToOne[dict[str, Any]]):
@@ -148,6 +151,14 @@ class Formatter(OneToOne[Any]):
 
     def _function(self) -> Callable[[Any], Any]:
         convert, source = converter("format", self.format), self.source
-        if self.format in ("arrow", "pyarrow", "pandas"):
+        if self.format in _WITH_TIMES:
             return lambda item: convert(with_times(as_batch(item), times_of(source)))
         return lambda item: convert(as_batch(item))
+
+
+def keeping_times(source: IterDataPipe[Any], format: str) -> IterDataPipe[Any]:
+    """Return a pipe of column batches for a step that converts them to a format, which cannot ask for types of times.
+
+    Where the format holds times, the batches are Arrow's.
+    """
+    return Formatter(source, "arrow") if format in _WITH_TIMES else source

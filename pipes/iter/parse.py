@@ -169,8 +169,8 @@ class JsonLineParser(OneToOne[Any]):
     Take it for JSON lines whose fields differ from line to line, or that fit no column; `read_json` is faster for
     columns. Lines come from `ps.read_text(paths)`, whose rows have the `"text"`, or from `readlines`. Of a pair, the
     path stays: a pair of the path and the value is yielded. `kwargs` are arguments of `json.loads`, such as
-    `parse_float`. Empty lines are an error; `read_text` leaves them out. `on_error` handles a line that cannot be
-    parsed. It cannot be a `Retry`.
+    `parse_float`. Blank lines are an error; `read_text` leaves them out. The byte order mark at the start of a
+    file is left out. `on_error` handles a line that cannot be parsed. It cannot be a `Retry`.
 
     Raises json.JSONDecodeError for invalid JSON, whose note names file and line, TypeError for an item that is no line,
     and for `kwargs` that `json.loads` does not know.
@@ -210,7 +210,12 @@ class JsonLineParser(OneToOne[Any]):
                     "parse_json takes lines of text or bytes, pairs of a path and a line, or rows of read_text: this "
                     f"is a {type(item).__name__}"
                 )
-            return decode(item)
+            try:
+                return decode(item.removeprefix("\ufeff"))
+            except json.JSONDecodeError:
+                if item.strip():
+                    raise
+            raise json.JSONDecodeError("The line is blank", item, 0)
 
         return parse
 

@@ -62,6 +62,7 @@ class S3FileLister(IterDataPipe[str]):
 
     holds_items = False
     recursive = True
+    on_nothing: ClassVar[str] = "there are no objects with this prefix, which allow_empty=True permits"
     _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
     after: str = own("")
     """The key of the last object yielded for the current prefix."""
@@ -99,8 +100,7 @@ class S3FileLister(IterDataPipe[str]):
                 pages = self._pages(prefix)
             page = pages()
             if page is None and not may_end:
-                what = "there are no objects with this prefix, which allow_empty=True permits"
-                raise FileNotFoundError(errno.ENOENT, what, without_secrets(prefix))
+                raise FileNotFoundError(errno.ENOENT, self.on_nothing, without_secrets(prefix))
             return page
 
         ask: Callable[[Any], Any] = self.guard.wrap(page_of)

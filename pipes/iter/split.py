@@ -47,6 +47,8 @@ class Forker(Forking):
     [(0, 0), (1, 10), (2, 20)]
     """
 
+    keeps_schema = True
+
     def __init__(
         self,
         source: IterDataPipe[T],
@@ -128,6 +130,7 @@ class Demultiplexer(Splitter):
     """
 
     holds_items = False
+    keeps_schema = True
     counted_to: int = own(0)
     """The number after that of the last skipped item counted."""
 
@@ -193,6 +196,8 @@ class RoundRobinDemultiplexer(Splitter):
     >>> len(first), len(second)
     (3, 2)
     """
+
+    keeps_schema = True
 
     def __init__(self, source: IterDataPipe[T], num_instances: int, buffer_size: int = 1000) -> None:
         _expect_branches(num_instances, buffer_size)

@@ -52,7 +52,7 @@ class ParquetWriter(TableWriter):
 
     `mode` says what happens to files of an earlier run, which have such names:
 
-    - `"error"` raises FileExistsError before the first item.
+    - `"error"` raises FileExistsError before the first item, also for the index of a run in another format.
     - `"overwrite"` replaces them all: each new file the one of its name, when it is complete; the others are removed at
       the end of the pass. A pass that fails thus leaves new files and earlier ones.
     - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -94,7 +95,8 @@ def from_pandas(
     for frame in some:
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(f"from_pandas takes pandas data frames, and this is a {type(frame).__name__}")
-    return _in_batches([*map(batch_of_frame, some)], batch_size)
+    made = map(partial(batch_of_frame, stacklevel=4), some)  # the caller's line: this function is wrapped
+    return _in_batches([*made], batch_size)
 
 
 @takes_only()

@@ -20,6 +20,7 @@ from ...pipes.columns.tensors import Dtypes, check_dtypes, tensors_of
 from ...pipes.columns.to_arrow import rows_in
 from ...pipes.columns.writing import columns_of_rows
 from ...pipes.iter.device import DeviceMover
+from ...pipes.iter.formats import keeping_times
 from ...pipes.iter.rebatch import Rebatcher, RowShuffler
 from ...registry import IterDataPipe, MapDataPipe, expect_whole, walk
 from ..ranks import DistributedReadingService, SequentialReadingService
@@ -148,8 +149,11 @@ def iter_batches(
     [{'x': array([1., 2.]), 'name': array(['a', 'b'], dtype=object)}]
     """
     converter("batch_format", batch_format)  # raises for an unknown one
+    chain = readable(dp)
+    if gives_batches(chain) if batched is None else batched:
+        chain = keeping_times(chain, batch_format)
     return iter_torch_batches(
-        dp,
+        chain,
         batch_size,
         collate_fn=partial(_in_format, batch_format),
         local_shuffle_buffer_size=local_shuffle_buffer_size,

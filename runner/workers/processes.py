@@ -116,7 +116,8 @@ class ProcessBackend(WorkerBackend):
         end_processes(processes)
         with lock:
             for process in processes:
-                process.close()
+                if process.exitcode is not None:  # one that was killed may still give back its memory
+                    process.close()
 
 
 def end_processes(processes: list[BaseProcess]) -> None:

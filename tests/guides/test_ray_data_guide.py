@@ -227,6 +227,12 @@ def test_inference(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < batch["output"].item() < 1
 
 
+@pytest.mark.parametrize("sizes", [{"min_size": 1, "max_size": 2}, {"size": 1, "initial_size": 1}])
+def test_a_pool_that_grows_is_an_error_that_says_its_mend(sizes: Any) -> None:
+    with pytest.raises(TypeError, match=r"takes no (min|initial)_size: .*ActorPoolStrategy\(size=2\)"):
+        ray.data.ActorPoolStrategy(**sizes)
+
+
 def test_inference_on_actors_of_ray(local_ray: None) -> None:
     import ray as ray_module
 

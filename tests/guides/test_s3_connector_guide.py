@@ -289,7 +289,7 @@ def test_settings_reach_the_client(s3_server: S3Server, monkeypatch: pytest.Monk
 
 def test_what_is_not_there_is_an_error_that_names_it(bucket: Path) -> None:
     for kind in (S3IterableDataset, S3MapDataset):
-        with pytest.raises(FileNotFoundError, match="no objects with this prefix.*'s3://guide/none'"):
+        with pytest.raises(FileNotFoundError, match="no objects with this prefix: 's3://guide/none'"):
             list(kind.from_prefix("s3://guide/none", region=REGION))
         with pytest.raises(ValueError, match="have addresses such as s3://bucket/key, and this is 'gs://b/a'"):
             list(kind.from_objects(["gs://b/a"], region=REGION))
@@ -299,6 +299,29 @@ def test_what_is_not_there_is_an_error_that_names_it(bucket: Path) -> None:
     with pytest.raises(ZeroDivisionError), checkpoint.writer("s3://guide/half") as writer:
         writer.write(bytes([1 // 0]))
     assert not (bucket / "half").exists()
+
+
+def test_an_index_that_is_no_number_is_an_error() -> None:
+    dataset = S3MapDataset.from_objects([f"s3://guide/{key}" for key in CONTENTS], region=REGION)
+    with pytest.raises(TypeError, match=r"an index must be a whole number, and is slice\(0, 2, None\)"):
+        dataset[0:2]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (partial(S3IterableDataset.from_prefix, DATASET_URI, region=REGION), "reader_constructor"),
+        (partial(S3IterableDataset.from_objects, [], region=REGION), "reader_constructor"),
+        (partial(S3MapDataset.from_prefix, DATASET_URI, region=REGION), "reader_constructor"),
+        (partial(S3MapDataset.from_objects, [], region=REGION), "reader_constructor"),
+        (partial(S3Checkpoint(REGION).reader, CHECKPOINT_URI), "reader_constructor"),
+        (partial(S3StorageReader, REGION, CHECKPOINT_URI), "reader_constructor"),
+        (partial(S3StorageWriter, REGION, CHECKPOINT_URI), "prefix_strategy"),
+    ],
+)
+def test_an_argument_of_the_connector_that_there_is_not_says_what_to_do(make: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"takes no {name}: leave it out: "):
+        make(**{name: None})
 
 
 def test_errors_of_a_store_are_the_connectors() -> None:

@@ -207,6 +207,7 @@ def test_the_methods_that_a_mend_names_are_there(name, make):
         (lambda: numbers(2).zip_with_iter([1, 0], key_fn=int), [(0, 0), (1, 1)]),
         (lambda: numbers(2).zip_with_iter(key_fn=int, ref_datapipe=[1, 0]), [(0, 0), (1, 1)]),
         (lambda: numbers(2).zip_with_map(["a", "b"], int), [(0, "a"), (1, "b")]),
+        (lambda: [sum(row["x"] for row in ps.from_numpy({"x": torch.arange(3)}).rows())], [3]),
     ],
 )
 def test_a_mend_does_what_the_mistake_meant(mended, items):

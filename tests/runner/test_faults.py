@@ -463,6 +463,17 @@ def test_a_loader_whose_processes_are_stuck_is_shut_down_and_collected(make, stu
         assert time.monotonic() - started < 20
 
 
+def test_a_process_that_takes_long_to_end_is_left_to_itself(monkeypatch):
+    loader = loader_over(str)
+    assert len(list(loader)) == 10
+    monkeypatch.setattr("penstock.runner.child.insist_on_end", lambda processes: None)  # as where it is killed in vain
+    loader.shutdown()
+    deadline = time.monotonic() + 20
+    while workers_alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert workers_alive() == []
+
+
 @STUCK
 @MAKERS
 def test_control_c_ends_the_wait_for_processes_that_are_stuck(make, stuck):

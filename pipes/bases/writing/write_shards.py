@@ -88,6 +88,8 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         files that these can write are looked at: those of other readers may be of the same run. `again` says that a
         pass is run again from its start, so files that no index lists are its own.
 
+        An index counts as well: it may list files of another format.
+
         Raises FileExistsError where the mode does not allow them, and ValueError where the chain reads files there.
         """
         if self._unread is not None:
@@ -103,8 +105,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         names = self._files.names(options, self.guard)
         there = self._files.listed(options, self.guard) if again else self._files.numbers(names)
         there = [number for number in there if number % parts in mine]
+        indexes = {*self._files.indexes(options, self.guard)} if self.mode != "overwrite" else set()
         if self.mode == "append":
-            return parts * (1 + max((number // parts for number in there), default=-1))
+            first = parts * (1 + max((number // parts for number in there), default=-1))
+            while any(self._files.index_url(parts, each, first) in indexes for each in mine):  # of another format
+                first += parts
+            return first
         others = self._files.others(names)
         folder = without_secrets(self._files.folder)
         if others:
@@ -117,6 +123,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 f"{folder} has {_files(there)} of an earlier run, such as "
                 f"{self._files.url(min(there)).rpartition('/')[2]!r}: mode='overwrite' replaces all of an earlier run, "
                 "and mode='append' writes beside them"
+            )
+        # Other readers may have ended, and have written theirs.
+        of_this_run = {self._files.index_url(parts, each, 0) for each in range(parts) if each not in mine}
+        if earlier := sorted(indexes - of_this_run):
+            raise FileExistsError(
+                f"{folder} has an index of an earlier run, {earlier[0].rpartition('/')[2]!r}: write to another folder"
             )
         return 0
 
