@@ -41,7 +41,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     works_in: str | None = None
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 
-    does: ClassVar[tuple[Trait, ...]] = ()
+    traits: ClassVar[tuple[Trait, ...]] = ()
     """What the operator does, in the words that `registry.traits` explains. `explain` finds mistakes by them."""
 
     buffers: ClassVar[tuple[str, ...]] = ()

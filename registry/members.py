@@ -16,7 +16,7 @@ _OF_AUTHORS = {
         "broken_laws",
         "buffered",
         "buffers",
-        "does",
+        "traits",
         "functional_name",
         "gives",
         "guard",

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..state.foreign import SHARDING_PRIORITIES
+from ..state.foreign import SHARDING_PRIORITIES, declares
 from ..state.graph import DataPipe, sources_first, sources_of, walk
 
 __all__ = ["apply_sharding", "part_of", "part_read", "sharding_points"]
@@ -20,7 +20,7 @@ def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) ->
     """
     reached = walk(pipe) if group is None else walk(pipe, stop=lambda step: _dispatches(step) and _counts(step, group))
     # On the class: an instance would load the plug-ins to look up the method.
-    return [step for step in reached if hasattr(type(step), "apply_sharding") and _counts(step, group)]
+    return [step for step in reached if declares(step, "apply_sharding") and _counts(step, group)]
 
 
 def apply_sharding(

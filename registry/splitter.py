@@ -472,7 +472,7 @@ class Splitter(IterDataPipe[Any]):
 class Forking(Splitter):
     """The base of splitters that give each item to all branches."""
 
-    does = ("forks",)
+    traits = ("forks",)
     holds_items = False
 
     def __iter__(self) -> Iterator[Entry]:

@@ -76,13 +76,14 @@ def describe_step(pipe: DataPipe, item: object = NO_ITEM, provenance: Provenance
                     provenance = provenance_of(source)
                     break
         where = step(pipe)
-        if item is not NO_ITEM:
-            where += f", on {describe_item(item)}"
-            if provenance is not None:
-                where += f", from {provenance}"
-            elif key_of(item) is None and (last_read := _last_read_above(pipe)):
-                # Not "from": a step in between may read ahead or batch.
-                where += f", last read upstream: {last_read}"
+        shown = "" if item is NO_ITEM else describe_item(item)
+        if shown:
+            where += f", on {shown}"
+        if provenance is not None:
+            where += f", from {provenance}"
+        elif (item is NO_ITEM or key_of(item) is None) and (last_read := _last_read_above(pipe)) not in (None, shown):
+            # Not "from": a step in between may read ahead or batch.
+            where += f", last read upstream: {last_read}"
         return without_secrets(where)
 
 

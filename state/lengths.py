@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .foreign import declares
 from .graph import sources_first
 
 __all__ = ["iterative_len"]
@@ -65,7 +66,7 @@ def _ask_sources_of(pipe: Any) -> None:
     try:
         part: Any
         for part in sources_first(pipe)[:-1]:
-            if id(part) not in _asked.known and hasattr(type(part), "__len__"):
+            if id(part) not in _asked.known and declares(part, "__len__"):
                 try:
                     _asked.known[id(part)] = part, len(part)
                 except Exception as error:

@@ -22,7 +22,7 @@ __all__ = ["SNAPSHOT_SHARE", "Checkpointer", "Node", "Reading", "ReplayLog", "Th
 T = TypeVar("T")
 Node = dict[str, Any]
 """Where a pipe and its sources are in a pass; None for a pass that has not begun."""
-Numbered = list[tuple[int, Node | None]]
+_Numbered = list[tuple[int, Node | None]]
 """Nodes, each with the number of items before it."""
 
 SNAPSHOT_SHARE = 0.01
@@ -256,13 +256,13 @@ class ReplayLog(Snapshots):
         self._snapshots = snapshots
 
 
-def _useful(snapshots: Numbered, oldest: int) -> Numbered:
+def _useful(snapshots: _Numbered, oldest: int) -> _Numbered:
     """Drop the snapshots before the last one that precedes the oldest item needed."""
     before = sum(at <= oldest for at, _ in snapshots)
     return snapshots[max(before - 1, 0) :]
 
 
-def _fewer(snapshots: Numbered, pulled: int) -> Numbered:
+def _fewer(snapshots: _Numbered, pulled: int) -> _Numbered:
     """Drop snapshots that are close to their neighbors, if there are too many."""
     if len(snapshots) <= _MOST_SNAPSHOTS:
         return snapshots

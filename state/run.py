@@ -13,7 +13,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
@@ -86,6 +86,8 @@ class Pass:
         """The records of the sources, by the ids of their pipes."""
         self._sources: list[Upstream] = []
         """The records in the order of the sources; one that is read twice comes twice."""
+        self._logs: dict[Upstream, ReplayLog] = {}
+        """The snapshots of the sources that are read with numbers."""
         self._checkpointer: Checkpointer | None = None
         """The last snapshot, where a resumed pass runs again from one."""
         self.last_before: int | None = None
@@ -200,8 +202,9 @@ class Pass:
         upstream = self._upstreams[id(pipe)]
         node, [at, first, pulled] = upstream.replay or (upstream.source._foreign_seeds(), [0, 0, 0])
         upstream.replay = None
-        upstream.log, upstream.logged_pass = ReplayLog(upstream.source, node, at, first), upstream.begun + 1
-        return Reading(upstream.log, pulled, drop)
+        log = self._logs[upstream] = ReplayLog(upstream.source, node, at, first)
+        upstream.logged_pass = upstream.begun + 1
+        return Reading(log, pulled, drop)
 
     # State
 
@@ -235,7 +238,7 @@ class Pass:
 
     def _can_restart(self) -> bool:
         """Say whether each source has a state or is read with numbers."""
-        return all(source.can_save or source.log is not None for source in self._sources)
+        return all(source.can_save or source in self._logs for source in self._sources)
 
     def now(self, pipe: Any) -> Generator[Any, Node | None, Node]:
         """Return where the operator is. Its own attributes must be as after its last item."""
@@ -254,9 +257,9 @@ class Pass:
         usual: list[int] = []
         for source in self._sources:
             read, begun, is_begun = None, source.begun, 1
-            if source.log is not None:
-                _expect_needed(pipe, source.log)
-                found, read = source.log.restart()
+            if (log := self._logs.get(source)) is not None:
+                _expect_needed(pipe, log)
+                found, read = log.restart()
                 begun = source.logged_pass
             elif source.is_foreign or self._is_part(source):
                 found = yield source.source
@@ -298,9 +301,9 @@ class Pass:
 
         Such a function may reference the operator and would keep it alive.
         """
-        for source in self._sources:
-            if source.log is not None and source.log.needed is not None:
-                source.log.needed = source.log.oldest
+        for log in self._logs.values():
+            if log.needed is not None:
+                log.needed = log.oldest
 
     def abandon(self, last: object) -> None:
         """Keep what states and error notes need when the iterator is closed after item `last`."""
@@ -311,6 +314,10 @@ class Pass:
 
     def close(self) -> None:
         """Close the iterators being read, and release the sources to other readers."""
+        for log in self._logs.values():
+            if (iterator := log.iterator()) is not None:
+                with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
+                    iterator.close()
         for source in self._upstreams.values():
             source.close()
 

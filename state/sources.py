@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Generator, Iterator
-from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
 from .foreign import Resumable, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
-from .replay import Node, ReplayLog, collect
+from .replay import Node, collect
 from .seeds import Path, seed_foreign
 
 __all__ = ["ForeignSource", "Upstream", "can_capture", "capture", "source_of"]
@@ -29,7 +28,6 @@ class Upstream:
         "can_save",
         "depth",
         "is_foreign",
-        "log",
         "logged_pass",
         "node",
         "outer",
@@ -57,10 +55,8 @@ class Upstream:
         """The node from which the next pass over the source resumes."""
         self.replay: tuple[Node | None, list[int]] | None = None
         """The node and the numbers from which a resumed pass reads the source with numbers."""
-        self.log: ReplayLog | None = None
-        """The snapshots of the source, if it is read with numbers."""
         self.logged_pass = 0
-        """The number of passes over the source up to the one in the log."""
+        """The number of passes over the source up to the one that is read with numbers."""
         self.outer: Upstream | None = None
         """The record of another reader of the source, whose pass outlasts the pass of this reader."""
 
@@ -78,10 +74,7 @@ class Upstream:
         self.source._attach_reader(self, node)
 
     def close(self) -> None:
-        """Close the iterator that is read with numbers, and release the source to other readers."""
-        if self.log is not None and (iterator := self.log.iterator()) is not None:
-            with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
-                iterator.close()
+        """Release the source to other readers."""
         if (source := self.source) is not None:
             source._detach_reader(self)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors.secrets import Options, is_secret
 from ..errors.short_values import ArgumentText
-from .foreign import TorchIterDataPipe, TorchMapDataPipe
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, declares
 from .graph import DataPipe
 
 __all__ = ["arguments_of", "is_data_set", "kept_arguments", "step"]
@@ -95,4 +95,4 @@ def _line_of_text(text: str) -> str:
 
 def is_data_set(pipe: DataPipe) -> bool:
     """Say whether a pipe is a data set, of which a text or picture omits what it is made of."""
-    return hasattr(type(pipe), "in_a_chain")
+    return declares(pipe, "in_a_chain")

@@ -1042,7 +1042,7 @@ def test_operators_that_call_functions_or_read_from_outside_have_on_error() -> N
         and "on_error" not in (taken := inspect.signature(entry.cls).parameters)
         and (
             any("Callable" in str(each.annotation) for each in taken.values())
-            or {"expensive", "opens", "unpacks"}.intersection(entry.cls.does)
+            or {"expensive", "opens", "unpacks"}.intersection(entry.cls.traits)
         )
     }
     assert "on_error" in inspect.signature(ps.iter.EndOnDiskCacheHolder).parameters

@@ -650,7 +650,7 @@ def test_snapshots_do_not_pile_up_while_a_branch_gets_nothing(monkeypatch: pytes
     iterator = iter(first)
     for _ in range(2000):
         next(iterator)
-    trail = second.source._pass._sources[0].log
+    (trail,) = second.source._pass._logs.values()
     assert len(trail._snapshots) <= 20
 
 

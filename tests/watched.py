@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.registry import pipe as base
-from penstock.registry import walk
+from penstock.registry import metaclasses, walk
 from penstock.runner.loading import loader
 from penstock.views.explanation import explained
 
@@ -34,7 +33,7 @@ class Watched:
 
     def begin(self, set_attribute: Callable[[Any, str, Any], None]) -> None:
         """See all chains that are read from now on in this process."""
-        begin_pass, initialize = base.begin_pass, loader.DataLoader2.__init__
+        begin_pass, initialize = metaclasses.begin_pass, loader.DataLoader2.__init__
 
         def seen_pass(pipe: Any, iterate: Any) -> Any:
             self.see(pipe)
@@ -44,5 +43,5 @@ class Watched:
             self.see(datapipe)
             initialize(self_, datapipe, *args, **kwargs)
 
-        set_attribute(base, "begin_pass", seen_pass)
+        set_attribute(metaclasses, "begin_pass", seen_pass)
         set_attribute(loader.DataLoader2, "__init__", seen_loader)

@@ -63,7 +63,7 @@ class StepInfo:
         """Its method, or its class, as it is written."""
         self.name = self.method
         """Its method with a number, from the source on, where several steps have the same."""
-        self.traits = frozenset[Trait](getattr(kind, "does", ()))
+        self.traits = frozenset[Trait](getattr(kind, "traits", ()))
         self.is_branch = is_one_of_several(pipe)
         self.is_map_style = isinstance(pipe, TorchMapDataPipe)
         self.is_random: bool = isinstance(pipe, Seeded) and pipe.is_random

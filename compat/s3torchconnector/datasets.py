@@ -44,7 +44,7 @@ class S3IterableDataset(OneToOne[Any]):
     ['a', 'b']
     """
 
-    does = ("opens",)
+    traits = ("opens",)
 
     def __init__(
         self,

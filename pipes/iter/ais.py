@@ -80,7 +80,7 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
     []
     """
 
-    does = ("opens",)
+    traits = ("opens",)
 
     def __init__(self, source: IterDataPipe[str], url: str, length: int = -1, *, on_error: OnError = "raise") -> None:
         require("aistore", "aistore")

@@ -36,7 +36,7 @@ class Unpacker(IterDataPipe[R]):
     yields in `given`.
     """
 
-    does: ClassVar[tuple[Trait, ...]] = ("unpacks",)
+    traits: ClassVar[tuple[Trait, ...]] = ("unpacks",)
     holds_items = False
     given: int = own(0)
     """How many parts of the current file were yielded."""
@@ -55,7 +55,7 @@ class Unpacker(IterDataPipe[R]):
 class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the archive operators."""
 
-    does = ("opens", "unpacks")
+    traits = ("opens", "unpacks")
     holds_items = False
     damaged: type[Exception]
     """The error raised for a truncated or corrupt archive."""

@@ -263,7 +263,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
     [0, 10, 20, 30, 40]
     """
 
-    does = ("expensive",)
+    traits = ("expensive",)
     works_in = "a thread"
     buffers = ("batch_size",)
     holds_items = False

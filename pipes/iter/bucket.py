@@ -41,7 +41,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
     [['b', 'dd'], ['ccc', 'aaaa']]
     """
 
-    does = ("shuffles", "batches")
+    traits = ("shuffles", "batches")
     buffers = ("batch_size", "batch_num", "bucket_num")
 
     def __init__(
@@ -131,7 +131,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     [['a', 'a'], ['bb'], ['ccc']]
     """
 
-    does = ("batches",)
+    traits = ("batches",)
     buffers = ("buffer_size",)
     holds_items = False
     heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
@@ -240,7 +240,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
     [['bbbb', 'dddd'], ['a', 'cc'], ['eee']]
     """
 
-    does = ("batches",)
+    traits = ("batches",)
     buffers = ("boundaries", "batch_size")
     holds_items = False
     buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])

@@ -38,7 +38,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     ([0, 1, 2], [0, 1, 2])
     """
 
-    does = ("caches",)
+    traits = ("caches",)
     buffers = ("size",)
     gives = "same"
     keeps_schema = True

@@ -29,7 +29,7 @@ class Zipper(IterDataPipe[R]):
     [('a', 0), ('b', 1), ('c', 2)]
     """
 
-    does = ("pairs",)
+    traits = ("pairs",)
     holds_items = False
 
     @overload
@@ -67,7 +67,7 @@ class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
     [('a', 0), ('b', 1), ('c', -1)]
     """
 
-    does = ("pairs",)
+    traits = ("pairs",)
     holds_items = False
 
     def __init__(self, *sources: IterDataPipe[Any], fill_value: Any = None) -> None:
@@ -94,7 +94,7 @@ class Multiplexer(IterDataPipe[T]):
     ['a', 'x', 'b', 'y']
     """
 
-    does = ("merges",)
+    traits = ("merges",)
     gives = "same"
     keeps_schema = True
 
@@ -120,7 +120,7 @@ class MultiplexerLongest(IterDataPipe[T]):
     ['a', 'x', 'b', 'c']
     """
 
-    does = ("merges",)
+    traits = ("merges",)
     gives = "same"
     keeps_schema = True
     holds_items = False
@@ -162,7 +162,7 @@ class Concater(IterDataPipe[T]):
     ['a', 'b', 'c', 'd']
     """
 
-    does = ("merges",)
+    traits = ("merges",)
     gives = "same"
     keeps_schema = True
     holds_items = False

@@ -43,7 +43,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
     [{'id': [0, 1], 'text': ['a', 'b']}, {'id': [2], 'text': ['c']}]
     """
 
-    does = ("batches",)
+    traits = ("batches",)
     buffers = ("dataframe_size",)
     buffered = "rows"
     gives = "batches"
@@ -103,7 +103,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     [{'id': [0, 1]}, {'id': [2]}]
     """
 
-    does = ("unpacks",)
+    traits = ("unpacks",)
     gives = "batches"
     holds_items = False
     row_group: int = own(0)

@@ -225,7 +225,7 @@ class RoutedDecoder(OneToOne[Any]):
     [{'__key__': 'a/1', '.txt': 'one', '.cls': 1}]
     """
 
-    does = ("expensive",)
+    traits = ("expensive",)
     gives = "same"
 
     def __init__(

@@ -94,7 +94,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
     [('a.txt.gz', b'one')]
     """
 
-    does = ("opens",)
+    traits = ("opens",)
     types: ClassVar[type[CompressionType]] = CompressionType
 
     def __init__(

@@ -97,7 +97,7 @@ class LengthSetter(IterDataPipe[T]):
     (5, [0, 2, 4, 6, 8])
     """
 
-    does = ("sets_length",)
+    traits = ("sets_length",)
     gives = "same"
     keeps_schema = True
     holds_items = False

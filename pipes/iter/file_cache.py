@@ -100,7 +100,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     ([('memory://shelf/a.txt', b'one')], 1)
     """
 
-    does = ("opens", "expensive")
+    traits = ("opens", "expensive")
     works_in = "threads"
     buffers = ("workers",)
     buffered = "files"

@@ -84,7 +84,7 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
     """
 
-    does = ("opens",)
+    traits = ("opens",)
 
     def __init__(
         self,

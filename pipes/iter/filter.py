@@ -41,7 +41,7 @@ class Filter(IterDataPipe[T]):
     [('b', 5)]
     """
 
-    does = ("drops",)
+    traits = ("drops",)
     gives = "same"
     keeps_schema = True
     holds_items = False
@@ -94,7 +94,7 @@ class Header(IterDataPipe[T]):
     [0, 1, 2]
     """
 
-    does = ("limits",)
+    traits = ("limits",)
     gives = "same"
     keeps_schema = True
     holds_items = False

@@ -31,7 +31,7 @@ class Batcher(IterDataPipe[DataChunk[T]]):
     [(0, 1), (2, 3)]
     """
 
-    does = ("batches",)
+    traits = ("batches",)
     buffers = ("batch_size",)
     holds_items = False
 
@@ -75,7 +75,7 @@ class UnBatcher(IterDataPipe[T]):
     [1, 2, 3, 4, 5]
     """
 
-    does = ("unbatches",)
+    traits = ("unbatches",)
 
     @overload
     def __init__(self, source: IterDataPipe[list[T]], unbatch_level: Literal[1] = 1) -> None: ...

@@ -33,7 +33,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
     [('a.txt', b'one')]
     """
 
-    does = ("expensive",)
+    traits = ("expensive",)
 
     def __init__(
         self,

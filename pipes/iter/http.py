@@ -36,7 +36,7 @@ _LONGEST_PAGE = 1 << 20
 class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
     """Request each URL, and yield a stream of the response: the base of the web readers."""
 
-    does = ("opens", "expensive")
+    traits = ("opens", "expensive")
 
     def __init__(
         self,

@@ -119,7 +119,7 @@ class ImageFolderShuffler(Shuffling[Any], ImageFolderLister):
     [0, 1]
     """
 
-    does = ("shuffles",)
+    traits = ("shuffles",)
     holds_items = True
 
     def __iter__(self) -> Iterator[Any]:

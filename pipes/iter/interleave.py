@@ -45,7 +45,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
     [1, 2, 3, 10, 20]
     """
 
-    does = ("shuffles", "unpacks")
+    traits = ("shuffles", "unpacks")
     buffers = ("buffer_size",)
     buffered = "open items"
     holds_items = False

@@ -93,7 +93,7 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
     ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
     """
 
-    does = ("opens",)
+    traits = ("opens",)
 
     def __init__(
         self,

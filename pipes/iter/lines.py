@@ -29,7 +29,7 @@ __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 class StreamParser(IterDataPipe[Any]):
     """Yield the parts of one stream after another: the base of the stream parsers."""
 
-    does = ("unpacks",)
+    traits = ("unpacks",)
     holds_items = False
     given: Tally = own(Tally)
     """Counts the parts of the stream that were yielded."""
@@ -165,7 +165,7 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     [('a.txt', 'one\ntwo'), ('a.txt', 'three'), ('b.txt', 'four')]
     """
 
-    does = ("gathers",)
+    traits = ("gathers",)
     holds_items = False
 
     def __init__(

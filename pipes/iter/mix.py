@@ -35,7 +35,7 @@ class Mixer(Drawer[T]):
     ['a', 'a', 'a', 'b', 'b', 'b']
     """
 
-    does = ("merges",)
+    traits = ("merges",)
     gives = "same"
     keeps_schema = True
     holds_items = False

@@ -55,7 +55,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
-    does = ("expensive",)
+    traits = ("expensive",)
     buffers = ("scheduled_tasks",)
     holds_items = False
     gives = "same"
@@ -141,7 +141,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
-    does = ("expensive",)
+    traits = ("expensive",)
     buffers = ("prefetch",)
     holds_items = False
     gives = "same"

@@ -50,7 +50,7 @@ class RandomSplitter(IterDataPipe[T]):
     ([0, 1, 4, 6, 9], 5)
     """
 
-    does = ("drops",)
+    traits = ("drops",)
     gives = "same"
     keeps_schema = True
     holds_items = False

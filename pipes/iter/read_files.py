@@ -47,7 +47,7 @@ R = TypeVar("R")
 class WholeFileReader(WorksAhead[R]):
     """Yield the content of each file, read and decoded by threads: the base of the file readers."""
 
-    does = ("expensive",)
+    traits = ("expensive",)
     works_in = "threads"
     buffers = ("workers",)
     buffered = "files"
@@ -248,7 +248,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
     [{'text': 'one'}, {'text': 'two'}]
     """
 
-    does = ("unpacks",)
+    traits = ("unpacks",)
     gives = "rows"
     _path: str | None = own(None, saved=False)
     """The path of the file that is open."""

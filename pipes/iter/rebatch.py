@@ -48,7 +48,7 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
     [{'id': tensor([0, 1])}, {'id': tensor([2, 3])}, {'id': tensor([4])}]
     """
 
-    does = ("batches",)
+    traits = ("batches",)
     buffers = ("n",)
     buffered = "rows"
     gives = "batches"
@@ -127,7 +127,7 @@ class RowReader(IterDataPipe[dict[str, Any]]):
     [{'id': 0, 'text': 'a'}, {'id': 1, 'text': 'b'}]
     """
 
-    does = ("unbatches",)
+    traits = ("unbatches",)
     gives = "rows"
     _of_batch: Tally = own(Tally, saved=False)
     """Counts the rows yielded of the last batch read."""
@@ -185,7 +185,7 @@ class RowShuffler(Shuffling[Any]):
     # of batches it has yielded; refilled, the buffer has the same order. Resuming reads again from the oldest of these
     # rows. Rows leave in the third round at the latest: some would otherwise stay for ten and more.
 
-    does = ("shuffles",)
+    traits = ("shuffles",)
     buffers = ("buffer_size",)
     buffered = "rows"
     gives = "batches"

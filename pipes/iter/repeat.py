@@ -23,7 +23,7 @@ class Cycler(IterDataPipe[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    does = ("cycles",)
+    traits = ("cycles",)
     gives = "same"
     keeps_schema = True
     holds_items = False

@@ -109,7 +109,7 @@ class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
     [0, 1, 2]
     """
 
-    does = ("shuffles",)
+    traits = ("shuffles",)
     holds_items = True
 
     def __iter__(self) -> Iterator[RowGroup]:

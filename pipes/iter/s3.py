@@ -159,7 +159,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     [('memory://shelf/a.txt', b'one')]
     """
 
-    does = ("opens", "expensive")
+    traits = ("opens", "expensive")
     works_in = "threads"
     buffers = ("workers", "max_bytes")
     buffered = "files"

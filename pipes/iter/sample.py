@@ -74,7 +74,7 @@ class RowLimiter(_RowCounter[T]):
     ['a', 'b']
     """
 
-    does = ("limits",)
+    traits = ("limits",)
     given: int = own(0)
     """The rows given."""
     _cut_to: int | None = own(None, saved=False)
@@ -144,7 +144,7 @@ class RowSampler(_RowCounter[T]):
     [0, 1, 3, 5, 6, 7, 8]
     """
 
-    does = ("drops",)
+    traits = ("drops",)
     seen: int = own(0)
     """The rows read."""
 
@@ -194,7 +194,7 @@ class RowSampler(_RowCounter[T]):
         for step in walk(self.source):
             if hasattr(type(step), "set_seed"):
                 return "shuffled"
-            if "cycles" in getattr(type(step), "does", ()):
+            if "cycles" in getattr(type(step), "traits", ()):
                 return "read again and again"
             if vars(step).get("ordered") is False:
                 return "in no fixed order"

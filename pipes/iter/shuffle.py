@@ -26,7 +26,7 @@ class Shuffler(Shuffling[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
-    does = ("shuffles",)
+    traits = ("shuffles",)
     buffers = ("buffer_size",)
     gives = "same"
     keeps_schema = True

@@ -95,7 +95,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     [('memory://shelf/a.txt', 'one')]
     """
 
-    does = ("opens",)
+    traits = ("opens",)
 
     def __init__(
         self,

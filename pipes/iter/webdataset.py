@@ -27,7 +27,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     [{'__key__': 't.tar/1', '.txt': b'one', '.cls': b'1'}, {'__key__': 't.tar/2', '.txt': b'two'}]
     """
 
-    does = ("gathers",)
+    traits = ("gathers",)
     gives = "rows"
     holds_items = False
 

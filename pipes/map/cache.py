@@ -28,7 +28,7 @@ class InMemoryCacheHolder(Fetching[T]):
     (2, 2)
     """
 
-    does = ("caches",)
+    traits = ("caches",)
     gives = "same"
     keeps_schema = True
     payload = ("_kept",)

@@ -36,7 +36,7 @@ class IterToMapConverter(MapDataPipe[T]):
     'b.png'
     """
 
-    does = ("caches",)
+    traits = ("caches",)
     payload = ("_loaded",)
     transient = ("_loaded", "_loading", "_seeds")
     _loaded: dict[Any, T] | None = None

@@ -28,7 +28,7 @@ class Batcher(MapDataPipe[Any]):
     (['a', 'b'], ['e'], 3)
     """
 
-    does = ("batches",)
+    traits = ("batches",)
 
     def __init__(
         self,

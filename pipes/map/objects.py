@@ -47,7 +47,7 @@ class ObjectReader(Fetching[bytes]):
     (b'two', 2, [b'two', b'one'])
     """
 
-    does = ("expensive",)
+    traits = ("expensive",)
     works_in = "threads"
     payload = ("urls",)
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", **IN_STORAGE_OPTIONS}

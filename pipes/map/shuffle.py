@@ -35,7 +35,7 @@ class Shuffler(Seeded, MapToIterConverter[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
-    does = ("shuffles",)
+    traits = ("shuffles",)
 
     def __init__(self, source: MapDataPipe[T], *, indices: Iterable[Any] | None = None) -> None:
         super().__init__(source, indices)

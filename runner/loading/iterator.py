@@ -20,7 +20,7 @@ class DataLoader2Iterator(Iterator[T]):
     """One epoch of a loader, as `iter()` returns it.
 
     >>> import penstock as ps
-    >>> iterator = iter(DataLoader2(ps.iter.IterableWrapper(range(5))))
+    >>> iterator = iter(ps.DataLoader2(ps.iter.IterableWrapper(range(5))))
     >>> iterator.limit(2)
     >>> list(iterator)
     [0, 1]

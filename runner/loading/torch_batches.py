@@ -213,7 +213,7 @@ class _ColumnsInTensors(OneToOne[Any]):
 def _keeps_items(chain: Any) -> bool:
     """Say whether a step keeps items for later passes, which a program that changes a batch would change."""
     steps: Any = walk(chain)
-    return any(type(step).payload or "caches" in type(step).does for step in steps if isinstance(step, IterDataPipe))
+    return any(type(step).payload or "caches" in type(step).traits for step in steps if isinstance(step, IterDataPipe))
 
 
 def _is_of_ranks(service: ReadingServiceInterface | None) -> bool:

@@ -273,8 +273,8 @@ def test_pipes_of_torch_and_own_operators_are_explained() -> None:
 @pytest.mark.parametrize("cls", OURS, ids=lambda cls: cls.__name__)
 def test_declared_buffers_are_parameters_and_deeds_are_known(cls: Any) -> None:
     assert {*cls.buffers} <= {*inspect.signature(cls).parameters}
-    assert {*cls.does} <= {*get_args(Trait)}
-    assert all(isinstance(word, str) for word in (*cls.buffers, *cls.does))  # not the letters of one
+    assert {*cls.traits} <= {*get_args(Trait)}
+    assert all(isinstance(word, str) for word in (*cls.buffers, *cls.traits))  # not the letters of one
 
 
 @pytest.mark.parametrize("cls", [cls for cls in OURS if issubclass(cls, (WorksAhead, ReadsParts, Prefetcher))])

@@ -14,7 +14,7 @@ from penstock.views.profiles.meter import Meter, allow_for_timing
 def clock(monkeypatch):
     """A clock that stands still until it is moved; timing takes no time."""
     now = [1_000]
-    for name in ("views.meter", "registry.observer"):
+    for name in ("views.profiles.meter", "errors.observer"):
         monkeypatch.setattr(f"penstock.{name}.perf_counter_ns", lambda: now[0])
     monkeypatch.setattr(meter, "_in_step", 0)
     monkeypatch.setattr(meter, "_in_reader", 0)

@@ -466,7 +466,9 @@ def test_a_loader_whose_processes_are_stuck_is_shut_down_and_collected(make, stu
 def test_a_process_that_takes_long_to_end_is_left_to_itself(monkeypatch):
     loader = loader_over(str)
     assert len(list(loader)) == 10
-    monkeypatch.setattr("penstock.runner.child.insist_on_end", lambda processes: None)  # as where it is killed in vain
+    monkeypatch.setattr(
+        "penstock.runner.workers.processes.end_processes", lambda processes: None
+    )  # as where it is killed in vain
     loader.shutdown()
     deadline = time.monotonic() + 20
     while workers_alive() and time.monotonic() < deadline:

@@ -267,7 +267,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         sources=sorted({places[id(source.observer)] for source in sources} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=getattr(pipe, "works_in", None),
-        is_cache="caches" in getattr(type(pipe), "does", ()),
+        is_cache="caches" in getattr(type(pipe), "traits", ()),
         hint=pipe.faster,
         tuned=pipe.tuned,
         items=meter.items,

@@ -50,7 +50,7 @@ _FOOTERS = 32 * 2**20
 class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     """Yield the record batches of column files: a base class."""
 
-    does = ("unpacks",)
+    traits = ("unpacks",)
     works_in = "threads"
     buffers = ("prefetch",)
     buffered = "files"
