@@ -140,5 +140,8 @@ def _last_read(pipe: DataPipe) -> str | None:
     key = None if last is NO_ITEM else key_of(last)
     if key is not None:
         return key
-    provenance = provenance_of(pipe)
+    try:
+        provenance = provenance_of(pipe)
+    except Exception:  # of an operator's own: the error at hand matters more
+        return None
     return None if provenance is None else str(provenance)
