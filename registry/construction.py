@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, 
 from typing import Any, ClassVar, TypeVar
 
 from ..errors.hints import mend_of_argument
+from ..state.arguments import keep_arguments
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..state.graph import sources_of
-from ..state.save import keep_arguments
 from .registration import operators
 from .renamed import by_new_names
 
