@@ -110,12 +110,13 @@ def test_other_files_may_be_there(folder: Path) -> None:
         ps.read_parquet(f"{above}/raw-*.parquet").write_parquet(above / "clean-{shard}.parquet"),
         FileLister(above, "*.parquet").read_parquet().write_parquet(above / "listed"),
         ps.read_parquet(folder).write_parquet(above / "F2"),
-        ps.read_parquet(folder).write_json(folder),
         text.write_parquet(above / "text"),
     ]
     for dp in others:
         assert dp.run()["files"] == 1
     assert ps.read_parquet(above / "F2").rows().run()["items"] == 100
+    with pytest.raises(FileExistsError, match="has an index of an earlier run"):  # which would be replaced
+        ps.read_parquet(folder).write_json(folder).run()
 
 
 def test_buckets_are_one_place_on_one_server(s3_server: S3Server) -> None:

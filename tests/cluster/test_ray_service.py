@@ -416,11 +416,11 @@ def test_two_loaders_and_a_copy_of_the_fleet_read_in_turn(fleet: ps.RayFleet) ->
 def test_who_has_no_key_is_not_served_and_keeps_nobody_out(fleet: ps.RayFleet) -> None:
     import ray
 
-    door = ray.get(fleet.actor(0).door.remote())
-    assert door.key not in repr(door).encode()
-    with socket.create_connection(door.address, timeout=5):  # and says nothing
+    place = ray.get(fleet.actor(0).address.remote())
+    assert place.key not in repr(place).encode()
+    with socket.create_connection(place.address, timeout=5):  # and says nothing
         with pytest.raises((mp_connection.AuthenticationError, EOFError, ConnectionError)):
-            mp_connection.Client(door.address, "AF_INET", authkey=b"another")
+            mp_connection.Client(place.address, "AF_INET", authkey=b"another")
         with loader(numbers(6), ps.RayReadingService(fleet=fleet)) as reader:
             assert sorted(reader) == list(range(6))
 

@@ -138,16 +138,17 @@ def test_a_block_that_fails_ends_its_bar(terminal: Terminal) -> None:
 
 @writing_to_terminal
 def test_a_block_that_ends_in_the_bars_own_thread_does_not_wait_for_itself(terminal: Terminal) -> None:
-    ended = threading.Event()
+    entered, ended = threading.Event(), threading.Event()
     block: list[Any] = [progress_bar("", lambda: 1, is_running=lambda: end_of_block())]
 
     def end_of_block() -> bool:
-        if block:
+        if block and entered.wait(20):  # the block cannot end before it has begun
             block.pop().__exit__(None, None, None)
             ended.set()
         return False
 
     block[0].__enter__()
+    entered.set()
     assert ended.wait(20)
 
 
