@@ -418,9 +418,9 @@ def test_who_has_no_key_is_not_served_and_keeps_nobody_out(fleet: ps.RayFleet) -
 
     place = ray.get(fleet.actor(0).address.remote())
     assert place.key not in repr(place).encode()
-    with socket.create_connection(place.address, timeout=5):  # and says nothing
+    with socket.create_connection(place.remote, timeout=5):  # and says nothing
         with pytest.raises((mp_connection.AuthenticationError, EOFError, ConnectionError)):
-            mp_connection.Client(place.address, "AF_INET", authkey=b"another")
+            mp_connection.Client(place.remote, "AF_INET", authkey=b"another")
         with loader(numbers(6), ps.RayReadingService(fleet=fleet)) as reader:
             assert sorted(reader) == list(range(6))
 
