@@ -90,8 +90,11 @@ class ShardReader(IterDataPipe[Any]):
         self.repeated = self._repeated_by_rank(self.repeated)
         if not rank_sync.reads:
             positions = []
-        from_start = partial(self._items, [*map(ShardPosition, shards)], is_repeated=True)
-        return rank_sync.read(self, self._items(positions), from_start)
+        return rank_sync.read(
+            self,
+            self._items(positions),
+            lambda: self._items([*map(ShardPosition, shards)], is_repeated=True),  # positions of its own each time
+        )
 
     def _settle(self) -> list[Any]:
         """Let steps decide what holds for all shards, such as the numbers of files, before any shard is read."""
