@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Observer(Protocol):
     """Listens to a step, or to one thread that works for it."""
 
-    room: int
+    capacity: int
     """How many items may be ready for the reader, if the step reads ahead."""
     threads: int
     """How many threads work for the step at once."""
@@ -45,7 +45,7 @@ class Observer(Protocol):
     def waited_for_item(self, ready: int, took: int) -> None:
         """Count a request for an item that a thread makes: `ready` items were there, and it came after `took`."""
 
-    def waited_for_room(self, took: int) -> None:
+    def waited_for_capacity(self, took: int) -> None:
         """Count a wait of a thread whose items are not wanted yet."""
 
 
@@ -88,9 +88,9 @@ def wait_of(get: Callable[[], T], ready: Callable[[], int]) -> T:
         observer.waited_for_item(number, perf_counter_ns() - began)
 
 
-def acquire(room: threading.Semaphore) -> None:
-    """Wait for room; the wait is no work of the thread."""
+def acquire(semaphore: threading.Semaphore) -> None:
+    """Acquire a semaphore; the wait is no work of the thread."""
     began = perf_counter_ns()
-    room.acquire()
+    semaphore.acquire()
     if (observer := here.observer) is not None:
-        observer.waited_for_room(perf_counter_ns() - began)
+        observer.waited_for_capacity(perf_counter_ns() - began)

@@ -82,6 +82,7 @@ class Pass:
         self.depth = 0
         self.last_item: Any = NO_ITEM
         """The last item, once the iterator was closed while a reader may still fail with it."""
+        self._pipes: list[DataPipe] = []  # a record of a source does not keep its pipe alive
         self._upstreams: dict[int, Upstream] = {}
         """The records of the sources, by the ids of their pipes."""
         self._sources: list[Upstream] = []
@@ -165,6 +166,7 @@ class Pass:
         nodes = node.get("sources") or [None] * len(pipes)
         reads = node.get("read") or [None] * len(pipes)
         passes = node.get("passes")
+        self._pipes = pipes
         for place, pipe in enumerate(pipes):
             if id(pipe) in self._upstreams:
                 self._sources.append(self._upstreams[id(pipe)])

@@ -238,7 +238,7 @@ def test_the_threads_of_a_pool_and_the_thread_of_a_prefetch_are_measured():
     assert steps["threadpool_map"].busy >= 0.2
     assert steps["threadpool_map"].threads == 4
     assert steps["threadpool_map"].cpu < 0.1
-    assert steps["prefetch"].room == 3
+    assert steps["prefetch"].capacity == 3
     assert steps["prefetch"].waiting > 0
     assert steps["threadpool_map"].thread_of is not None
 
@@ -315,7 +315,7 @@ def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the
     def step(name, sources, **times):
         return StepTimes(name, name, name, sources, None, None, False, None, None, items=9, **times)
 
-    slow, prefetch = step("map", [], own=0.7), step("prefetch", [0], waiting=0.9, blocked=0.3, room=4)
+    slow, prefetch = step("map", [], own=0.7), step("prefetch", [0], waiting=0.9, blocked=0.3, capacity=4)
     slow.thread_of, prefetch.works_in = 1, "a thread"
     consumer = Consumer(items=9, waited=1.0)
     assert Profile(1.0, consumer, [slow, prefetch]).verdict.startswith("100% of the time is in `map`")
@@ -337,7 +337,7 @@ def test_a_lock_on_the_gil():
     [("threadpool_map", 1.0, True), ("threadpool_map", 1.6, False), ("threadpool_map", 0.1, False), ("s3", 1.0, False)],
 )
 def test_threads_hold_the_gil_if_they_use_one_processor_and_call_a_function(name, cpu, waits):
-    times = {"waiting": 1.0, "busy": 4.0, "cpu": cpu, "threads": 4, "room": 9}
+    times = {"waiting": 1.0, "busy": 4.0, "cpu": cpu, "threads": 4, "capacity": 9}
     pool = StepTimes(name, name, name, [], None, "threads", False, None, None, items=9, **times)
     verdict = Profile(1.0, Consumer(items=9, waited=1.0), [pool]).verdict
     assert ("whose 4 threads wait for one another, if its function computes in Python" in verdict) == waits

@@ -153,7 +153,7 @@ def _of_small_buffer(step: StepTimes, seconds: float) -> str:
     return (
         f"the buffer of `{step.label}` is small: its reader waits for it {waiting:.0%} of the time, "
         f"and its thread waits for room {blocked:.0%}. Items come in bursts: read more ahead, as "
-        f"{step.name}({max(step.room * 8, 16)})."
+        f"{step.name}({max(step.capacity * 8, 16)})."
     )
 
 
@@ -168,7 +168,7 @@ def _of_pool(profile: Times, steps: list[StepTimes], step: StepTimes, seconds: f
         read = [each for each in steps if each.thread_of == step.thread_of and each is not step]
         if read and max(map(_takes, read)) > 0.2 * seconds:
             return _of_step(profile, steps, max(read, key=_takes), sum(map(_takes, read)))
-        if step.room < 2 * step.threads and not step.tuned:
+        if step.capacity < 2 * step.threads and not step.tuned:
             return (
                 f"`{step.label}` is given too few items at a time: its {step.threads} {_kind(step)} work {use:.0%} of "
                 f"the time. Let it read {4 * step.threads} items ahead."
@@ -270,7 +270,7 @@ def _waits(step: StepTimes) -> float:
 
 
 def _has_threads(step: StepTimes) -> bool:
-    return step.room > 0 or step.works_in in ("threads", "processes", "actors", "a thread")
+    return step.capacity > 0 or step.works_in in ("threads", "processes", "actors", "a thread")
 
 
 def _kind(step: StepTimes) -> str:

@@ -78,7 +78,7 @@ class Meter(Worker):
         """The time that its thread waited for room."""
         self.bytes = 0
         """How much it read from files and objects."""
-        self.room = 0
+        self.capacity = 0
         """How many items may be ready for its reader, if it reads ahead."""
         self.looks = 0
         """How often its reader asked for an item that is read ahead."""
@@ -185,7 +185,7 @@ class Meter(Worker):
             self.waiting += took
             self.empty += 1
 
-    def waited_for_room(self, took: int) -> None:
+    def waited_for_capacity(self, took: int) -> None:
         """Count a wait, which is no work."""
         self._inner += took
         self.blocked += took

@@ -153,7 +153,7 @@ class Profile(Times):
             _time(step.work),
             f"{self.share(step):.0%}",
             _time(step.waiting) if step.waiting else "",
-            "" if fill is None else f"{fill:.0%} of {step.room}",
+            "" if fill is None else f"{fill:.0%} of {step.capacity}",
             _bytes(step.bytes) if step.bytes else "",
             f"{step.retried:,}" if step.retried else "",
             f"{step.skipped:,}" if step.skipped else "",

@@ -69,7 +69,7 @@ class StepTimes:
     """How many threads worked for it at once."""
     bytes: float = 0.0
     """How much it read from files and objects."""
-    room: int = 0
+    capacity: int = 0
     """How many items it reads ahead."""
     looks: int = 0
     ready: int = 0
@@ -89,7 +89,7 @@ class StepTimes:
     @property
     def fill(self) -> float | None:
         """How full its buffer was when an item was wanted, from 0 to 1."""
-        return None if not (self.looks and self.room) else min(self.ready / self.looks / self.room, 1.0)
+        return None if not (self.looks and self.capacity) else min(self.ready / self.looks / self.capacity, 1.0)
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Times:
         return sum(step.work for step in self.steps)
 
 
-_SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "float") and each.name != "room"]
+_SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "float") and each.name != "capacity"]
 
 
 def measure(chain: DataPipe) -> None:
@@ -279,7 +279,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         cpu=sum(each.cpu for each in helpers) / _SECOND,
         threads=meter.threads,
         bytes=sum(each.bytes for each in everywhere),
-        room=meter.room,
+        capacity=meter.capacity,
         looks=meter.looks,
         ready=meter.ready,
         empty=meter.empty,

@@ -37,7 +37,7 @@ class ReadingThread:
         self._error: BaseException | None = None
         self._observer = here.observer
         if self._observer is not None:
-            self._observer.room = room
+            self._observer.capacity = room
         self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)
         atexit.register(self.stop)  # a thread inside torch may abort the interpreter at exit
         self._thread.start()

@@ -84,7 +84,7 @@ class WorksAhead(IterDataPipe[R]):
         outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         if self.observer is not None:
-            self.observer.room = room
+            self.observer.capacity = room
         workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
