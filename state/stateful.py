@@ -54,14 +54,19 @@ class Stateful(Resumable):
         if self._pass is not None:
             self._pass.source_ended(source)
 
-    def outputs_of_each(self: Any, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
+    def outputs_of_each(
+        self: Any, function: Callable[[T], Iterable[R]], items: Iterable[T], counter: Tally | None = None
+    ) -> Iterator[R]:
         """Return all outputs of a function of each item, chained in C.
 
-        Between items, the places of the sources are recorded when cheap; a resumed pass goes on from there.
+        Between items, the places of the sources are recorded when cheap; a resumed pass goes on from there. `counter`
+        counts the items read.
         """
         items = iter(items)
         try:
-            yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))
+            yield from chain.from_iterable(
+                chain.from_iterable(self._outputs_in_runs(function, items, counter or Tally()))
+            )
         except Exception as error:
             add_error_context(error, self)  # while the source is open and its last item known
             raise
@@ -69,14 +74,14 @@ class Stateful(Resumable):
             del items  # a traceback may keep this frame, which must not keep the source open
 
     def _outputs_in_runs(
-        self, function: Callable[[T], Iterable[R]], items: Iterator[T]
+        self, function: Callable[[T], Iterable[R]], items: Iterator[T], counter: Tally
     ) -> Iterator[Iterator[Iterable[R]]]:
         try:
             for first in items:
                 length = self._pass.items_to_checkpoint if self._pass is not None else 1
-                read, done = Tally(), Tally()
-                yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
-                if done.items < read.items:
+                before, done = counter.items, Tally()
+                yield done.follow(map(function, counter.follow(chain((first,), islice(items, length - 1)))))
+                if done.items < counter.items - before:
                     raise RuntimeError(ENDED_BY_STOP_ITERATION)
                 if self._pass is not None:
                     self._pass.checkpoint(self, length)

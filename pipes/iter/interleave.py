@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, add_error_context, close, expect_whole, functional_datapipe, own
+from ...state.foreign import Resumable
 from ...state.seeds import derive_seed, seed_chain_of_item
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
@@ -114,7 +115,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
         return current
 
     def _seeded(self, outputs: Iterable[Any]) -> Iterable[Any]:
-        if isinstance(outputs, IterDataPipe) and self.advanced is not None:
+        if isinstance(outputs, Resumable) and self.advanced is not None:
             seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.advanced.number))
         return outputs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import GeneratorType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 import torch
@@ -22,6 +23,7 @@ from ...registry import (
     own,
     provenance_of,
 )
+from ...state.foreign import Resumable
 from ...state.seeds import seed_chain_of_item
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
@@ -30,6 +32,9 @@ from ..bases.one_to_one import OneToOne
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
+
+_NO_CHAINS = frozenset({dict, list, tuple, set, str, range, GeneratorType})
+"""The usual types of what a function of `flatmap` returns, besides chains."""
 
 
 @functional_datapipe("map")
@@ -220,14 +225,15 @@ class FlatMapper(Seeded, IterDataPipe[R]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[R]:
-        function = taking_columns(self.fn or as_it_is, self.input_col)
-        outputs_of = self.guard.outputs(lambda item: self._seeded(function(item)))
-        return self.outputs_of_each(outputs_of, self.number.follow(self.source))
+        function, plain = taking_columns(self.fn or as_it_is, self.input_col), _NO_CHAINS
 
-    def _seeded(self, outputs: Iterable[R]) -> Iterable[R]:
-        if isinstance(outputs, IterDataPipe):
-            seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.number.items))
-        return outputs
+        def outputs_of(item: Any) -> Iterable[R]:
+            outputs = function(item)
+            if type(outputs) not in plain and isinstance(outputs, Resumable):  # the first test is the faster one
+                seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.number.items))
+            return outputs
+
+        return self.outputs_of_each(self.guard.outputs(outputs_of), self.source, self.number)
 
     def _base_seed(self) -> int:
         if self._seed is not None:
