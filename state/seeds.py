@@ -184,7 +184,7 @@ def generators_kept() -> Iterator[None]:
             np.random.set_state(of_numpy)
 
 
-def seed_chain_of_item(chain: DataPipe, seed: int) -> None:
+def seed_chain_of_item(chain: Any, seed: int) -> None:
     """Seed a chain that a function made of an item: a resumed pass calls the function again, for the same items.
 
     Seeds set by users are left alone.

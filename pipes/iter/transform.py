@@ -228,10 +228,10 @@ class FlatMapper(Seeded, IterDataPipe[R]):
         function, plain = taking_columns(self.fn or as_it_is, self.input_col), _NO_CHAINS
 
         def outputs_of(item: Any) -> Iterable[R]:
-            outputs = function(item)
+            outputs: Any = function(item)
             if type(outputs) not in plain and isinstance(outputs, Resumable):  # the first test is the faster one
                 seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.number.items))
-            return outputs
+            return outputs  # type: ignore[no-any-return]
 
         return self.outputs_of_each(self.guard.outputs(outputs_of), self.source, self.number)
 
