@@ -53,7 +53,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     faster: str | None = None
     """A sentence with arguments that would make the operator faster, for profiles; None if nothing is known."""
 
-    observer: Observer | None = None
+    _observer: Observer | None = None
     """The listener to the step, in a profiled chain."""
 
     shows_progress: ClassVar[bool] = False

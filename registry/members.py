@@ -27,7 +27,6 @@ _OF_AUTHORS = {
     *(
         "faster",
         "made_of",
-        "observer",
         "most_held",
         "outcome",
         "outputs_of_each",

@@ -583,8 +583,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-        arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
-        for which `fn` raises; outputs already yielded stay.
+        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -606,8 +605,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-        arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
-        for which `fn` raises; outputs already yielded stay.
+        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -629,8 +627,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-        arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
-        for which `fn` raises; outputs already yielded stay.
+        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -2906,9 +2903,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
         order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
-        an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. A chain
-        that `fn` returns gets a seed, so that resuming gives the same items. With `input_col`, `fn` takes these columns of
-        the item as arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
+        an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. With
+        `input_col`, `fn` takes these columns of the item as arguments. `on_error` handles an item for which `fn` raises, as
+        for `flatmap`.
 
         Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 

@@ -123,7 +123,7 @@ class Shards:
             if self._init_fn is not None:
                 chain = _chain_by(self._init_fn, "worker_init_fn", chain, self._worker)
             self._made[position.shard] = chain
-        if chain.observer is not None:  # each epoch is measured by itself
+        if chain._observer is not None:  # each epoch is measured by itself
             measure(chain)
         seed_graph(chain, epoch.seed, position.shard, first_epoch=0)
         if self._reset_fn is not None:

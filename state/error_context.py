@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import traceback
 from collections.abc import Generator
 from types import CodeType, FrameType
@@ -71,10 +72,9 @@ def describe_step(pipe: DataPipe, item: object = NO_ITEM, provenance: Provenance
     """Return a text with an operator, its item, and the origin of the item or what was read last upstream."""
     with asked_once():
         if item is NO_ITEM:
-            for source in sources_of(pipe):
-                if (item := last_item(source)) is not NO_ITEM:
-                    provenance = provenance_of(source)
-                    break
+            source = _source_read_last(pipe)
+            if source is not None:
+                item, provenance = last_item(source), provenance_of(source)
         where = step(pipe)
         shown = "" if item is NO_ITEM else describe_item(item)
         if shown:
@@ -107,7 +107,16 @@ def last_item(pipe: DataPipe) -> Any:
         return NO_ITEM
     iterator = None if current.iterator is None else current.iterator()
     frame = getattr(iterator, "gi_frame", None)
-    return current.last_item if frame is None else local_of(frame, "item")
+    if frame is not None:
+        return local_of(frame, "item")
+    return NO_ITEM if current.last_item is None else current.last_item[1]
+
+
+def _source_read_last(pipe: DataPipe) -> DataPipe | None:
+    """Return the first source that is being read, or else the one that was closed last, if its item is known."""
+    known = [source for source in sources_of(pipe) if last_item(source) is not NO_ITEM]
+    closed = {id(source): vars(source)["_pass"].last_item for source in known}
+    return max(known, key=lambda source: closed[id(source)] or (math.inf,), default=None)
 
 
 def local_of(frame: FrameType, name: str) -> Any:

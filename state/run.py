@@ -14,6 +14,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
@@ -23,7 +24,7 @@ from .foreign import Resumable, TorchIterDataPipe
 from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .order_check import check_value
 from .replay import Checkpointer, Node, Reading, ReplayLog, after, collect
-from .seeds import FIRST_PASS, Path, Seeded, seed_foreign
+from .seeds import FIRST_PASS, Path, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import Upstream
 from .step_text import step
 
@@ -70,7 +71,8 @@ class Replaced(BaseException):
 class Pass:
     """One pass over a pipe."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipe: Any) -> None:
+        self._pipe = weakref.ref(pipe)
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
@@ -80,8 +82,8 @@ class Pass:
         """Whether this is part of a resumed pass, even if this one begins afresh."""
         self.path = Path(0)
         self.depth = 0
-        self.last_item: Any = NO_ITEM
-        """The last item, once the iterator was closed while a reader may still fail with it."""
+        self.last_item: tuple[int, Any] | None = None
+        """The last item, once the iterator was closed while a reader may still fail with it, and when that was."""
         self._pipes: list[DataPipe] = []  # a record of a source does not keep its pipe alive
         self._upstreams: dict[int, Upstream] = {}
         """The records of the sources, by the ids of their pipes."""
@@ -91,6 +93,8 @@ class Pass:
         """The snapshots of the sources that are read with numbers."""
         self._checkpointer: Checkpointer | None = None
         """The last snapshot, where a resumed pass runs again from one."""
+        self._inner_chains = 0
+        """The number of inner chains that were begun: chains that the step, or a function it calls, built."""
         self.last_before: int | None = None
         """The check value of the last item before the pass was resumed."""
         self._last_value: int | None = None
@@ -118,6 +122,7 @@ class Pass:
             return own, own
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
         self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
+        self._inner_chains = node.get("inner", 0)
         own = _own_iterator(pipe, iterate)
         # What was emitted since the snapshot is made again and discarded.
         return own, after(self._checkpointer.emitted.follow(own), node.get("skip", 0), last=self.last_before)
@@ -126,8 +131,13 @@ class Pass:
         """Find out of which pass this one is a part, and return the node from which it begins."""
         upstream: Upstream | None = vars(pipe).get("_upstream")
         if upstream is None:
-            self.path = Path(pipe._epoch)
-            pipe._epoch += 1
+            outer = _running_pass(self)
+            if outer is not None:
+                self.depth = outer.depth + 1
+                outer._begin_inner_chain(pipe)
+            # A step that builds a chain to read its source reads it in its own pass.
+            self.path = outer.path if outer is not None and not pipe._epoch else Path(pipe._epoch)
+            pipe._epoch = self.path.epoch + 1
         else:
             self.upstream, self.path, self.depth = upstream, upstream.next_path(), upstream.depth + 1
             upstream.begun += 1
@@ -137,6 +147,22 @@ class Pass:
         node: Node = pipe._take_node()
         self.resumed = self.resumed or bool(node)
         return node
+
+    def _begin_inner_chain(self, chain: Any) -> None:
+        step: Any = self._pipe()
+        number = step._number_of_inner_chain()
+        if number is None:
+            return
+        if not isinstance(step, Seeded):
+            inner_seeds(step).begin_random_pass(self.path)
+        seed_inner_chain(chain, step, number)
+
+    def count_inner_chain(self) -> int | None:
+        """Return how many inner chains were begun before, and count one; None if a resumed pass does not run again."""
+        if self._checkpointer is None:
+            return None
+        self._inner_chains += 1
+        return self._inner_chains - 1
 
     def _begin_fields(self, pipe: Any, saved: Node) -> None:
         """Set the attributes of a pass: to their defaults, or to what the state has."""
@@ -175,6 +201,7 @@ class Pass:
             begun = passes[place] if passes else int(resumes)
             upstream = Upstream(pipe, self.path, self.depth, begun - resumes, self.resumed)
             self._upstreams[id(pipe)] = upstream
+            upstream.is_read = True
             self._sources.append(upstream)
             if resumes:
                 upstream.replay = nodes[place], reads[place] or [0, 0, 0]
@@ -251,6 +278,8 @@ class Pass:
             node["own"] = own
         if pipe.guard.skipped:
             node["skipped"] = pipe.guard.skipped
+        if self._inner_chains:
+            node["inner"] = self._inner_chains
         if not self._sources:
             return node
         nodes: list[Node | None] = []
@@ -311,8 +340,8 @@ class Pass:
         """Keep what states and error notes need when the iterator is closed after item `last`."""
         self.freeze()
         self._last_value = None if self._sources else check_value(last)
-        if self.upstream is not None:
-            self.last_item = last
+        if self.upstream is not None and self.upstream.is_read and last is not NO_ITEM:
+            self.last_item = next(_closings), last
 
     def close(self) -> None:
         """Close the iterators being read, and release the sources to other readers."""
@@ -349,17 +378,33 @@ def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     if (earlier := pipe._pass) is not None and earlier.iterator is not None and earlier.iterator() is not None:
         replace_live_iterator(pipe)
     pipe._pass_opened()
-    current = Pass()
+    current = Pass(pipe)
     pipe._pass = current
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # start the generator, so that a newer iterator can throw into it; nothing is pulled
     current.iterator = weakref.ref(iterator)
-    if threading.get_ident() == threading.main_thread().ident:
-        _open.add(iterator)
+    _open.passes.add(current)
     return iterator
 
 
-_open: weakref.WeakSet[GeneratorType[Any, None, None]] = weakref.WeakSet()
+_closings = count()
+"""Numbers the iterators that are closed early."""
+
+
+class _Open(threading.local):
+    """The passes that were begun in this thread and may not have ended."""
+
+    def __init__(self) -> None:
+        self.passes: weakref.WeakSet[Pass] = weakref.WeakSet()
+
+
+_open = _Open()
+
+
+def _running_pass(but: Pass) -> Pass | None:
+    """Return the innermost pass, `but` one, that makes an item in this thread."""
+    running = (each for each in _open.passes if each is not but and each.is_running())
+    return max(running, key=lambda each: each.depth, default=None)
 
 
 @atexit.register
@@ -368,7 +413,9 @@ def _close_all() -> None:
 
     Iterators of other threads stay open: those threads would mistake a closed iterator for an exhausted one.
     """
-    for iterator in [*_open]:
+    for current in [*_open.passes]:
+        if current.iterator is None or (iterator := current.iterator()) is None:
+            continue
         try:
             iterator.close()
         except Exception as error:
@@ -382,7 +429,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
     observer: Any = None
     try:
         yield
-        if (observer := pipe.observer) is None:
+        if (observer := pipe._observer) is None:
             own, counted = current.start(pipe, iterate)
             # Not `yield from`: error notes read this frame's `item`.
             for item in counted:
@@ -403,8 +450,8 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         message = replaced.message
         if hasattr(own, "close"):  # inline: saves a frame for each of thousands of steps
             own.close()
-        current.close()
         own = counted = item = None
+        current.close()
         yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(message) from None
     except Exception as error:
@@ -427,8 +474,8 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
             observer.leave()
         if hasattr(own, "close"):
             own.close()
+        own = counted = None  # closes the sources; a traceback may keep this frame
         current.close()
-        own = counted = None  # a traceback may keep this frame, which must not keep the sources open
 
 
 def running_step(thread_id: int) -> str | None:

@@ -31,7 +31,7 @@ from .foreign import Resumable, TorchIterDataPipe, declares
 from .graph import DataPipe, sources_of, walk
 from .replay import Node
 from .run import replace_live_iterator
-from .seeds import Path, seed_of_chain, seed_of_user
+from .seeds import Path, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_chain, seed_of_user
 from .sources import Upstream, capture
 from .step_text import step as shown
 
@@ -58,7 +58,7 @@ Steps = list[Node]
 _DEEPEST_STATE = 200
 """Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
 
-_ENTRIES = {"at", "last_given", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state"}
+_ENTRIES = {"at", "inner", "last_given", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state"}
 """The keys that a node may have."""
 
 _MOST_LINES = 40
@@ -101,7 +101,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     between = begun and current.ended and after_the_end
     place: dict[str, Any] = {
         "epoch": pipe._epoch if between else pipe._epoch_of_state(),
-        "random": [_random_state(part) for part in _random_parts(pipe)],
+        "random": [_random_state(part, place) for place, part in enumerate(_random_parts(pipe))],
         "steps": [] if between else flatten(capture(pipe)),
     }
     # Steps save their counts too, but restore them only when read again.
@@ -233,7 +233,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
     if (
         not node.keys() <= _ENTRIES
         or node.get("at", "end") != "end"
-        or not all(_is_number(node.get(name, 0)) for name in ("last_given", "skip", "skipped"))
+        or not all(_is_number(node.get(name, 0)) for name in ("inner", "last_given", "skip", "skipped"))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
         or not (isinstance(passes, list) and all(map(_is_number, passes)))
         or not {len(reads), len(passes)} <= {0, number_of_sources}
@@ -291,13 +291,15 @@ def _guards(pipe: Any) -> list[Guard]:
 
 def _random_parts(pipe: Any) -> list[Any]:
     """Return the steps that have seeds, from which all others derive."""
-    return [part for part in walk(pipe) if declares(part, "set_seed", "random_state")]
+    return [part for part in walk(pipe) if has_seeds(part)]
 
 
-def _random_state(pipe: Any) -> dict[str, Any]:
+def _random_state(pipe: Any, place: int) -> dict[str, Any]:
     if declares(pipe, "random_state"):
         state: dict[str, Any] = pipe.random_state()
         return state
+    if not declares(pipe, "set_seed"):
+        return fixed_inner_seeds(pipe, place).random_state()
     # A pipe of ours with its own `set_seed` is left alone, unless the complete chain was seeded.
     of_chain = vars(pipe).get("_seed_of_chain") if isinstance(pipe, Resumable) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
@@ -307,6 +309,9 @@ def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
     try:
         if declares(pipe, "set_random_state"):
             pipe.set_random_state(state)
+            return
+        if not declares(pipe, "set_seed"):
+            inner_seeds(pipe).set_random_state(state)
             return
         if state["seed"] is not None:
             pipe.set_seed(state["seed"])

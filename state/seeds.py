@@ -26,10 +26,13 @@ __all__ = [
     "Path",
     "Seeded",
     "derive_seed",
+    "fixed_inner_seeds",
     "generators_kept",
-    "seed_chain_of_item",
+    "has_seeds",
+    "inner_seeds",
     "seed_foreign",
     "seed_graph",
+    "seed_inner_chain",
     "seed_of_chain",
     "seed_of_user",
     "uniform_draws",
@@ -170,6 +173,9 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
                 step._first_epoch = first_epoch
             else:
                 vars(step)["_seed_of_chain"] = own_seed
+        elif has_seeds(step):
+            seeds = inner_seeds(step).set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
+            seeds._first_epoch = first_epoch
 
 
 @contextmanager
@@ -184,16 +190,43 @@ def generators_kept() -> Iterator[None]:
             np.random.set_state(of_numpy)
 
 
-def seed_chain_of_item(chain: Any, seed: int) -> None:
-    """Seed a chain that a function made of an item: a resumed pass calls the function again, for the same items.
+def has_seeds(pipe: Any) -> bool:
+    """Say whether a pipe draws random numbers, or may read inner chains that do."""
+    return declares(pipe, "set_seed", "random_state") or (isinstance(pipe, Resumable) and getattr(pipe, "holds_items", False))
 
-    Seeds set by users are left alone.
+
+def inner_seeds(pipe: Any) -> Seeded:
+    """Return the seeds of inner chains: those that a step, or a function it calls, builds and reads by itself."""
+    if isinstance(pipe, Seeded):
+        return pipe
+    seeds: Seeded = vars(pipe).setdefault("_inner_seeds", Seeded())
+    return seeds
+
+
+def fixed_inner_seeds(pipe: Any, place: int) -> Seeded:
+    """Return the seeds of inner chains for a state. Few steps have such chains: torch's generator stays as it is."""
+    seeds = inner_seeds(pipe)
+    if seeds._seed is None:
+        with torch.random.fork_rng(devices=[]):
+            seeds._seed = derive_seed(_drawn_seed(), place)
+    return seeds
+
+
+def seed_inner_chain(chain: Any, step: Any, number: int) -> None:
+    """Seed the chain that a step begins to read as its inner chain `number`: a resumed pass reads the same items.
+
+    Pipes of the step's own chain, and seeds that users set, are left alone.
     """
+    seeds, outer = inner_seeds(step), {id(part) for part in walk(step)}
     for place, part in enumerate(walk(chain)):
-        held = vars(part)
-        if isinstance(part, Seeded) and part._seed == held.get("_seed_of_item"):
-            held["_seed_of_item"] = own_seed = derive_seed(seed, place)
-            part.set_seed(own_seed)
+        if id(part) in outer or not has_seeds(part):
+            continue
+        seed, held = derive_seed(seeds.pass_seed, number, place), vars(part)
+        if not isinstance(part, Seeded) and declares(part, "set_seed"):
+            held["_seed_of_chain"] = seed
+        elif (found := inner_seeds(part))._seed == held.get("_seed_as_inner"):
+            held["_seed_as_inner"] = seed
+            found.set_seed(seed)
 
 
 def seed_foreign(pipe: Any, path: Path, seed: int | None = None) -> None:

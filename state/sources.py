@@ -28,6 +28,7 @@ class Upstream:
         "can_save",
         "depth",
         "is_foreign",
+        "is_read",
         "logged_pass",
         "node",
         "outer",
@@ -57,6 +58,8 @@ class Upstream:
         """The node and the numbers from which a resumed pass reads the source with numbers."""
         self.logged_pass = 0
         """The number of passes over the source up to the one that is read with numbers."""
+        self.is_read = False
+        """Whether the pass of a reader may still fail with an item of the source."""
         self.outer: Upstream | None = None
         """The record of another reader of the source, whose pass outlasts the pass of this reader."""
 
@@ -75,6 +78,7 @@ class Upstream:
 
     def close(self) -> None:
         """Release the source to other readers."""
+        self.is_read = False
         if (source := self.source) is not None:
             source._detach_reader(self)
 

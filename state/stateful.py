@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar
 
-from .error_context import NO_ITEM, add_error_context
+from .error_context import add_error_context
 from .fields import StateField, Tally
 from .foreign import Resumable
 from .order_check import expect_same_order
@@ -54,19 +54,14 @@ class Stateful(Resumable):
         if self._pass is not None:
             self._pass.source_ended(source)
 
-    def outputs_of_each(
-        self: Any, function: Callable[[T], Iterable[R]], items: Iterable[T], counter: Tally | None = None
-    ) -> Iterator[R]:
+    def outputs_of_each(self: Any, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
         """Return all outputs of a function of each item, chained in C.
 
-        Between items, the places of the sources are recorded when cheap; a resumed pass goes on from there. `counter`
-        counts the items read.
+        Between items, the places of the sources are recorded when cheap; a resumed pass goes on from there.
         """
         items = iter(items)
         try:
-            yield from chain.from_iterable(
-                chain.from_iterable(self._outputs_in_runs(function, items, counter or Tally()))
-            )
+            yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))
         except Exception as error:
             add_error_context(error, self)  # while the source is open and its last item known
             raise
@@ -74,14 +69,14 @@ class Stateful(Resumable):
             del items  # a traceback may keep this frame, which must not keep the source open
 
     def _outputs_in_runs(
-        self, function: Callable[[T], Iterable[R]], items: Iterator[T], counter: Tally
+        self, function: Callable[[T], Iterable[R]], items: Iterator[T]
     ) -> Iterator[Iterator[Iterable[R]]]:
         try:
             for first in items:
                 length = self._pass.items_to_checkpoint if self._pass is not None else 1
-                before, done = counter.items, Tally()
-                yield done.follow(map(function, counter.follow(chain((first,), islice(items, length - 1)))))
-                if done.items < counter.items - before:
+                read, done = Tally(), Tally()
+                yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
+                if done.items < read.items:
                     raise RuntimeError(ENDED_BY_STOP_ITERATION)
                 if self._pass is not None:
                     self._pass.checkpoint(self, length)
@@ -132,7 +127,7 @@ class Stateful(Resumable):
         """Release this pipe from a reader whose pass has ended, so that others can read it."""
         held = self.__dict__
         if self._pass is not None:
-            self._pass.last_item = NO_ITEM
+            self._pass.last_item = None
         found, inner = held.get("_upstream"), None
         while found is not None and found is not upstream:
             found, inner = found.outer, found
@@ -150,6 +145,13 @@ class Stateful(Resumable):
         if self._pass is not None and self._pass.begun:
             return (yield from self._pass.save(self))
         return self._resume_node
+
+    def _number_of_inner_chain(self) -> int | None:
+        """Return a number for a chain that the step begins to read by itself, the same when a resumed pass begins it.
+
+        None if a resumed pass does not run again.
+        """
+        return None if self._pass is None else self._pass.count_inner_chain()
 
     def _take_node(self) -> Node:
         """Return the node from which a pass begins, which no later pass uses."""

@@ -35,7 +35,7 @@ class _Fed:
         if self._fed is None:
             raise RuntimeError("on_disk_cache needs an end_caching() behind the steps that make what is missing")
         # Not a pass of the base class, which would start a pass over the source. The next step only checks `ended`.
-        current = self._pass = Pass()
+        current = self._pass = Pass(self)
         yield from self._fed
         current.ended = True
 

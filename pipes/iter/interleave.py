@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, add_error_context, close, expect_whole, functional_datapipe, own
-from ...state.foreign import Resumable
-from ...state.seeds import derive_seed, seed_chain_of_item
+from ...state.seeds import derive_seed
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
 
@@ -24,6 +23,7 @@ class _Open:
     item: Any
     outputs: Iterator[Any] = field(default_factory=lambda: iter(()))
     given: int = 0
+    inner_chains: int = 0
 
 
 @functional_datapipe("shuffled_flatmap")
@@ -32,9 +32,9 @@ class ShuffledFlatMapper(Shuffling[Any]):
 
     Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
     order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
-    an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. A chain
-    that `fn` returns gets a seed, so that resuming gives the same items. With `input_col`, `fn` takes these columns of
-    the item as arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
+    an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. With
+    `input_col`, `fn` takes these columns of the item as arguments. `on_error` handles an item for which `fn` raises, as
+    for `flatmap`.
 
     Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
@@ -75,8 +75,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        function = taking_columns(self.fn or as_it_is, self.input_col)
-        outputs_of = self.guard.outputs(lambda item: self._seeded(function(item)))
+        outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
         size = self.buffer_size if self.is_random else 1
         draws = self._draws()
         items = self.read(self.source)
@@ -114,11 +113,6 @@ class ShuffledFlatMapper(Shuffling[Any]):
             raise
         return current
 
-    def _seeded(self, outputs: Iterable[Any]) -> Iterable[Any]:
-        if isinstance(outputs, Resumable) and self.advanced is not None:
-            seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.advanced.number))
-        return outputs
-
     def _advance(self, current: _Open) -> Any:
         self.advanced = current
         try:
@@ -128,6 +122,12 @@ class ShuffledFlatMapper(Shuffling[Any]):
             raise
         current.given += 1
         return output
+
+    def _number_of_inner_chain(self) -> int | None:
+        if self.advanced is None:
+            return None
+        self.advanced.inner_chains += 1
+        return derive_seed(self.advanced.number, self.advanced.inner_chains)
 
 
 def _close_outputs(opened: list[_Open]) -> None:

@@ -5,26 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from types import GeneratorType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-import torch
 from torch.utils.data import default_collate
 
-from ...registry import (
-    Guard,
-    IterDataPipe,
-    OnError,
-    Provenance,
-    Seeded,
-    Tally,
-    derive_seed,
-    functional_datapipe,
-    own,
-    provenance_of,
-)
-from ...state.foreign import Resumable
-from ...state.seeds import seed_chain_of_item
+from ...registry import Guard, IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
 from ..bases.one_to_one import OneToOne
@@ -32,9 +17,6 @@ from ..bases.one_to_one import OneToOne
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
-
-_NO_CHAINS = frozenset({dict, list, tuple, set, str, range, GeneratorType})
-"""The usual types of what a function of `flatmap` returns, besides chains."""
 
 
 @functional_datapipe("map")
@@ -164,13 +146,12 @@ class Collator(OneToOne[Any]):
 
 
 @functional_datapipe("flatmap")
-class FlatMapper(Seeded, IterDataPipe[R]):
+class FlatMapper(IterDataPipe[R]):
     """Yield all outputs of `fn(item)` for each item; without `fn`, the elements of each item.
 
     Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
     an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
-    arguments. A chain that `fn` returns gets a seed, so that resuming gives the same items. `on_error` handles an item
-    for which `fn` raises; outputs already yielded stay.
+    arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
     >>> dp.count()
@@ -178,10 +159,6 @@ class FlatMapper(Seeded, IterDataPipe[R]):
     >>> list(IterableWrapper([[1, 2], [], [3]]).flatmap())
     [1, 2, 3]
     """
-
-    is_random = False
-    number: Tally = own(Tally)
-    """The number of items read from the source, by which chains are seeded."""
 
     @overload
     def __init__(
@@ -225,21 +202,8 @@ class FlatMapper(Seeded, IterDataPipe[R]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[R]:
-        function, plain = taking_columns(self.fn or as_it_is, self.input_col), _NO_CHAINS
-
-        def outputs_of(item: Any) -> Iterable[R]:
-            outputs: Any = function(item)
-            if type(outputs) not in plain and isinstance(outputs, Resumable):  # the first test is the faster one
-                seed_chain_of_item(outputs, derive_seed(self.pass_seed, self.number.items))
-            return outputs  # type: ignore[no-any-return]
-
-        return self.outputs_of_each(self.guard.outputs(outputs_of), self.source, self.number)
-
-    def _base_seed(self) -> int:
-        if self._seed is not None:
-            return self._seed
-        with torch.random.fork_rng(devices=[]):  # few functions return chains: the program's generator stays as it is
-            return super()._base_seed()
+        outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
+        return self.outputs_of_each(outputs_of, self.source)
 
     def provenance(self) -> Provenance | None:
         found = provenance_of(self.source)

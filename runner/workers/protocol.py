@@ -247,7 +247,7 @@ class Sender:
 
     def _report_on(self, shard: int, chain: Any) -> bytes:
         """Return the `Report` on a shard, pickled, since most reports are never read."""
-        step_times = None if chain.observer is None else times_of_steps(chain)
+        step_times = None if chain._observer is None else times_of_steps(chain)
         steps = flatten(capture(chain))
         report = Report(shard, self._reading, steps, chain.stats(), step_times, self._times, self._idle)
         return pickle.dumps(report, protocol=5)

@@ -198,7 +198,7 @@ class Nowhere(ps.IterDataPipe[int]):
 def begun(dp: Any) -> Any:
     """A chain as it is in a pass, so far as those who ask for the provenance see."""
     for pipe in walk(dp):
-        pipe._pass = Pass()
+        pipe._pass = Pass(pipe)
         pipe._pass.begun = True
     return dp
 

@@ -110,11 +110,11 @@ def test_the_thread_of_a_step_is_that_of_the_step_that_reads_ahead():
 
 def test_an_error_ends_the_item_of_each_step():
     dp = ps.iter.IterableWrapper([1, 0]).map(lambda x: 1 / x).map(str)
-    dp.observer, dp.source.observer = Meter(), Meter()
+    dp._observer, dp.source._observer = Meter(), Meter()
     with pytest.raises(ZeroDivisionError):
         list(dp)
     assert here.observer is None
-    assert (dp.observer.items, dp.source.observer.items) == (1, 1)
+    assert (dp._observer.items, dp.source._observer.items) == (1, 1)
 
 
 def test_the_time_of_timing_is_found():

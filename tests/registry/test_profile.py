@@ -77,7 +77,7 @@ def test_a_live_pass_goes_on_and_the_chain_is_not_measured_afterwards():
     assert next(iterator) == "0"
     dp.profile()
     assert next(iterator) == "1"
-    assert dp.observer is None
+    assert dp._observer is None
 
 
 def test_a_look_leaves_the_random_generators_alone():
@@ -127,9 +127,9 @@ def test_items_are_the_same_when_measured():
 
     measured = chain()
     for pipe in (measured, measured.source, measured.source.source, measured.source.source.source):
-        pipe.observer = Meter()
+        pipe._observer = Meter()
     assert list(measured) == list(chain())
-    assert measured.source.observer.items == 3000
+    assert measured.source._observer.items == 3000
 
 
 def test_the_times_of_fast_steps_leave_out_the_timing():

@@ -176,8 +176,8 @@ def measure(chain: DataPipe) -> None:
     allow_for_timing()
     parts: list[Any] = sources_first(chain)
     for pipe in parts:
-        if hasattr(type(pipe), "observer"):
-            pipe.observer = Meter()
+        if hasattr(type(pipe), "_observer"):
+            pipe._observer = Meter()
             kind: Any = type(pipe)
             if issubclass(kind, TorchMapDataPipe):
                 pipe.__class__ = _measuring(kind)
@@ -190,11 +190,11 @@ def _measuring(cls: Any) -> Any:
         return cls
 
     def __getitem__(self: Any, index: Any) -> Any:  # noqa: N807
-        return self.observer.time(cls.__getitem__, 1, self, index)
+        return self._observer.time(cls.__getitem__, 1, self, index)
 
     def __getitems__(self: Any) -> Any:  # noqa: N807
         fetch = super(measuring, self).__getitems__  # AttributeError if the source of this pipe has none
-        return lambda indices: self.observer.time(fetch, len(indices), indices)
+        return lambda indices: self._observer.time(fetch, len(indices), indices)
 
     own = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     own |= {"_is_measuring": True, "__getitem__": __getitem__}
@@ -213,17 +213,17 @@ def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
     """Return what the measured steps of chains took."""
     parts = _with_steps(*chains)
     places = {id(step): place for place, step in enumerate(pipe for pipe, step in parts if pipe is step)}
-    places = {id(pipe.observer): places[id(step)] for pipe, step in parts}
+    places = {id(pipe._observer): places[id(step)] for pipe, step in parts}
     times = [_times_of(pipe, places) for pipe, step in parts if pipe is step]
     for pipe, step in parts:
         if pipe is not step:
-            _add(times[places[id(pipe.observer)]], _times_of(pipe, places), but=("items",))
+            _add(times[places[id(pipe._observer)]], _times_of(pipe, places), but=("items",))
     return times
 
 
 def _with_steps(*chains: DataPipe) -> list[tuple[Any, Any]]:
     """Return the measured pipes, sources first, each with the step that it is part of: itself, or a data set."""
-    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("observer") is not None]
+    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("_observer") is not None]
     steps = {id(pipe): pipe for pipe in pipes}
     for pipe in pipes:
         if is_data_set(pipe):
@@ -250,7 +250,7 @@ def _add(before: StepTimes, more: StepTimes, but: tuple[str, ...] = ()) -> None:
 
 
 def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
-    meter: Meter = pipe.observer
+    meter: Meter = pipe._observer
     helpers = [*meter.all_helpers()]
     everywhere = [meter, *helpers]
     kind = type(pipe).__mro__["_is_measuring" in vars(type(pipe))]
@@ -264,7 +264,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         name=name,
         label=shown_as(pipe) if shown_as else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
         text=shown_as(pipe) if shown_as else show_step(pipe),
-        sources=sorted({places[id(source.observer)] for source in sources} - {place}),
+        sources=sorted({places[id(source._observer)] for source in sources} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=getattr(pipe, "works_in", None),
         is_cache="caches" in getattr(type(pipe), "traits", ()),
@@ -290,4 +290,4 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
 
 
 def _is_measured(pipe: Any) -> bool:
-    return getattr(pipe, "observer", None) is not None
+    return getattr(pipe, "_observer", None) is not None

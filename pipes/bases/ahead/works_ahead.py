@@ -83,8 +83,8 @@ class WorksAhead(IterDataPipe[R]):
         self._move_on()
         outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
-        if self.observer is not None:
-            self.observer.capacity = room
+        if self._observer is not None:
+            self._observer.capacity = room
         workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
