@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +179,9 @@ def test_folders_that_are_days_are_chosen_by_their_text(tmp_path: Path) -> None:
 
 def test_what_is_no_filter_is_an_error() -> None:
     nothing: Any = 3
-    conditions: Any = [("id", "<", 3), ("kind", "=", "a")]
-    with pytest.raises(TypeError, match="""is of type list: give filter="id < 3 and kind == 'a'\"$"""):
+    conditions: Any = [("id", "<", 3), ("kind", "=", "a"), ("day", ">=", date(2024, 9, 2))]
+    mend = """is of type list: give filter="id < 3 and kind == 'a' and day >= '2024-09-02'\"$"""
+    with pytest.raises(TypeError, match=mend):
         ps.read_parquet("x.parquet", filter=conditions)
     with pytest.raises(TypeError, match="text or a pyarrow.compute.Expression, and is of type int"):
         expression_of(nothing)

@@ -315,6 +315,21 @@ def test_the_index_of_a_run_in_another_format_stays(place: tuple[str, Path], wor
     assert sorted(told) == sorted(path.name for path in folder.glob("part-*"))
 
 
+@pytest.mark.parametrize(("first", "then"), [(None, None), (None, 2), (2, None), (2, 2), (3, 2)])
+def test_overwrite_replaces_a_run_in_another_format(
+    place: tuple[str, Path], first: int | None, then: int | None
+) -> None:
+    url, folder = place
+    loaded(rows(range(9)).write_parquet(url, 2), first)
+    (folder / "notes.parquet.txt").write_bytes(b"kept")
+    loaded(rows(range(5)).write_csv(url, mode="overwrite"), then)
+    assert {path.suffix for path in folder.glob("part-*")} == {".csv"}
+    assert ids_in(folder, "write_csv") == [*range(5)]
+    assert (folder / "notes.parquet.txt").exists()
+    listed = [entry["name"] for path in folder.glob("_*") for entry in json.loads(path.read_bytes())["shards"]]
+    assert sorted(listed) == sorted(path.name for path in folder.glob("part-*"))
+
+
 def test_a_mode_that_there_is_not_is_an_error() -> None:
     with pytest.raises(ValueError, match="mode must be 'error', 'overwrite' or 'append', and is 'ignore'"):
         rows(range(3)).write_csv("folder", mode="ignore")  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,15 @@ def _mend(filter: Any) -> str:
     """Return the end of an error message for pyarrow's list of conditions, each a column, an operator and a value."""
     if not isinstance(filter, (list, tuple)) or not all(isinstance(each, tuple) and len(each) == 3 for each in filter):
         return ""
-    parts = [f"{column} {'==' if sign == '=' else sign} {value!r}" for column, sign, value in filter]
+    parts = [f"{column} {'==' if sign == '=' else sign} {_literal(value)!r}" for column, sign, value in filter]
     return f': give filter="{" and ".join(parts)}"' if parts else ""
+
+
+def _literal(value: Any) -> Any:
+    """Return a value as a filter has it: dates and times are text there."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [*map(_literal, value)]
+    return value.isoformat() if isinstance(value, (date, time)) else value
 
 
 def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) -> pc.Expression:

@@ -69,10 +69,10 @@ class NumberedFiles:
         form = re.compile(f"{re.escape(start)}index(-\\d+-of-\\d+)?(-from-\\d+)?{re.escape(after)}")
         return [self.folder + name for name in names if form.fullmatch(name)]
 
-    def listed(self, options: Mapping[str, Any], counted_by: Guard) -> list[int]:
-        """Return the numbers of the files that the indexes list: those of passes that came to their end."""
-        content = [json.loads(read_whole(url, options)) for url in self.indexes(options, counted_by)]
-        return self.numbers([entry["name"] for index in content for entry in index["shards"]])
+    def listed(self, indexes: Collection[str], options: Mapping[str, Any]) -> list[str]:
+        """Return the names of the files that indexes list: those of passes that came to their end."""
+        content = [json.loads(read_whole(url, options)) for url in indexes]
+        return [entry["name"] for index in content for entry in index["shards"]]
 
     def remove(self, urls: Collection[str], options: Mapping[str, Any]) -> None:
         """Remove files."""

@@ -103,7 +103,9 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         mine = {number + part * shards for shards, number in shards}
         parts *= next(iter(shards))[0]
         names = self._files.names(options, self.guard)
-        there = self._files.listed(options, self.guard) if again else self._files.numbers(names)
+        if again:
+            names = self._files.listed(self._files.indexes(options, self.guard), options)
+        there = self._files.numbers(names)
         there = [number for number in there if number % parts in mine]
         indexes = {*self._files.indexes(options, self.guard)} if self.mode != "overwrite" else set()
         if self.mode == "append":
@@ -167,13 +169,19 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _remove_earlier(self, parts: int, part: int) -> None:
         """Remove what this part of the stream has not replaced, now that the new files are whole."""
-        there = self._files.numbers(self._files.names(self.storage_options, self.guard))
+        options = self.storage_options
+        names = self._files.names(options, self.guard)
         end = part + parts * len(self.written)
-        earlier = [self._files.url(number) for number in there if number % parts == part and number >= end]
-        if part == 0:
-            ours = {self._files.index_url(parts, each, 0) for each in range(parts)}
-            earlier += [url for url in self._files.indexes(self.storage_options, self.guard) if url not in ours]
-        self._files.remove(earlier, self.storage_options)
+        numbers = self._files.numbers(names)
+        earlier = [self._files.url(number) for number in numbers if number % parts == part and number >= end]
+        replaced = [self._files.index_url(parts, each, 0) for each in range(parts)]
+        indexes = self._files.indexes(options, self.guard)
+        stale = [url for url in indexes if url not in replaced] if part == 0 else []
+        # Files of another format; this part's index is still that of the earlier run.
+        listed = {*self._files.listed([*stale, *{replaced[part]}.intersection(indexes)], options)}
+        listed.difference_update(name for name in names if self._files.numbers([name]))
+        earlier += [self._files.folder + name for name in listed.intersection(names)]
+        self._files.remove([*earlier, *stale], options)
 
     def _bar(self) -> AbstractContextManager[None]:
         assert self._pass is not None
