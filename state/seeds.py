@@ -192,9 +192,7 @@ def generators_kept() -> Iterator[None]:
 
 def has_seeds(pipe: Any) -> bool:
     """Say whether a pipe draws random numbers, or may read inner chains that do."""
-    return declares(pipe, "set_seed", "random_state") or (
-        isinstance(pipe, Resumable) and getattr(pipe, "holds_items", False)
-    )
+    return declares(pipe, "set_seed", "random_state") or bool(getattr(pipe, "holds_items", False))
 
 
 def inner_seeds(pipe: Any) -> Seeded:

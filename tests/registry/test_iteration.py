@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -314,3 +315,47 @@ def test_show_prints_the_chain_and_its_first_items(capsys: pytest.CaptureFixture
 
 def test_the_methods_of_a_chain_are_completed() -> None:
     assert {"map", "batch", "take", "state_dict", "source"} <= {*dir(numbers().map(str))}
+
+
+class Item:
+    """An item to which weak references are possible."""
+
+
+@pytest.mark.parametrize("end", ["close", "throw", "del", "shutdown"])
+@pytest.mark.parametrize(
+    "iterate", [generator, iter, lambda source: map(id, source), lambda source: zip(source, itertools.count())]
+)
+def test_a_pass_that_ends_early_keeps_no_item(iterate: Callable[[Any], Any], end: str) -> None:
+    items: list[weakref.ref[Item]] = []
+
+    def made(_: int) -> Item:
+        item = Item()
+        items.append(weakref.ref(item))
+        return item
+
+    dp: Any = Pipe(numbers().map(made), iterate)
+    if end == "shutdown":
+        dp = ps.DataLoader2(dp)
+    iterator = iter(dp)
+    next(iterator)
+    if end == "close":
+        iterator.close()  # type: ignore[attr-defined]
+    elif end == "throw":
+        with pytest.raises(LookupError):
+            iterator.throw(LookupError())  # type: ignore[attr-defined]
+    elif end == "del":
+        del iterator
+    else:
+        dp.shutdown()
+    assert items
+    assert not any(item() for item in items)
+
+
+def test_an_operator_may_have_attributes_of_any_public_name() -> None:
+    dp = Pipe(numbers(), generator)
+    for name in ("observer", "meter", "capacity", "iterator", "upstream", "begun"):
+        setattr(dp, name, name)
+    assert list(itertools.islice(dp, 2)) == [0, 1]
+    dp.load_state_dict(dp.state_dict())
+    assert list(dp) == [2, 3, 4]
+    assert "5" in str(dp.profile())

@@ -73,6 +73,39 @@ def test_an_error_of_a_generator_is_noted_with_the_item_it_was_on() -> None:
     assert note_of(Generating(ps.iter.IterableWrapper("xy"))) == "penstock: raised in Generating(), on 'x'"
 
 
+class Composed(ps.IterDataPipe):
+    """An operator whose `__iter__` is a function of its sources."""
+
+    def __init__(self, iterate: Callable[..., Iterator[Any]], *sources: Any) -> None:
+        self.iterate, self.sources = iterate, sources
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.iterate(*self.sources)
+
+
+def test_the_note_names_the_source_that_was_read_last() -> None:
+    def header_first(header: Any, rows: Any) -> Iterator[Any]:
+        next(iter(header))
+        for row in rows:
+            yield fail(row)
+
+    sources = [ps.iter.IterableWrapper(items) for items in ("abc", "xyz")]
+    assert note_of(Composed(header_first, *sources)) == "penstock: raised in Composed(header_first), on 'x'"
+
+
+def test_an_item_of_an_earlier_pass_is_not_noted() -> None:
+    passes = iter(range(2))
+
+    def second_fails(source: Any) -> Iterator[Any]:
+        return map(str, source) if next(passes) == 0 else fail(None)
+
+    dp = Composed(second_fails, ps.iter.IterableWrapper("abc"))
+    iterator = iter(dp)
+    assert next(iterator) == "a"
+    iterator.close()  # type: ignore[attr-defined]
+    assert note_of(dp) == "penstock: raised in Composed(second_fails)"
+
+
 def test_an_error_before_the_first_item_is_noted_without_one() -> None:
     class Opening(ps.IterDataPipe):
         def __iter__(self) -> Iterator[Any]:
