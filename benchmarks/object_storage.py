@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.s3 import serving_http, serving_s3
+from tests.support.s3 import serving_http, serving_s3
 
 from .harness import environment, measured_apart, plot, rounds_of, share, table, verdict
 from .object_storage_peers import BEST_RAW, CONNECTOR, OURS, OURS_OF_TAR, RANGED, S3FS, TAR, WHOLE, measure

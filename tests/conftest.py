@@ -16,12 +16,14 @@ from typing import Any
 import hypothesis
 import pytest
 import torch
+from slow import FILE as SLOW
 
 from fault_proxy import FaultProxy, passing_on
 from http_server import serving_http
+from penstock import IterDataPipe, MapDataPipe
+from penstock.registry import operators
 from programs import workers_of_ray_forked
 from s3 import S3Server, serving_s3
-from slow import FILE as SLOW
 from terminal import Terminal
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
@@ -116,6 +118,16 @@ def no_process_group_outlives_a_test() -> Iterator[None]:
     yield
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(operators, "_entries", {**operators})
+    before = {base: set(vars(base)) for base in (IterDataPipe, MapDataPipe)}
+    yield
+    for base, names in before.items():
+        for name in set(vars(base)) - names:
+            delattr(base, name)
 
 
 @pytest.fixture(scope="session")

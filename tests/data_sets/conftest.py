@@ -6,9 +6,9 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from served import FileServer, serving
 
 from penstock.datasets.files import _opened_once
+from served import FileServer, serving
 
 
 @pytest.fixture(autouse=True)

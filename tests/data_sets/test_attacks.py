@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 import torch
-from served import FileServer
 
 import penstock as ps
 from archives import tar_of, zip_of
@@ -29,6 +28,7 @@ from penstock.datasets import Dataset, Files, Resource
 from penstock.datasets.fetching import fetch
 from penstock.registry.sharding import apply_sharding
 from penstock.state.seeds import seed_graph
+from served import FileServer
 
 CONTENT = bytes(range(256)) * 8_000
 

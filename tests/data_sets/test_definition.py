@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer, served
 from torch.utils.data import DataLoader
 
 import penstock as ps
@@ -17,6 +16,7 @@ from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource,
 from penstock.state.seeds import seed_graph
 from ranks import run_ranks
 from s3 import S3Server
+from served import FileServer, served
 
 ROWS = {
     split: "".join(f"{split} {number}\t{number % 2}\n" for number in range(12)).encode() for split in ("train", "test")
@@ -301,7 +301,7 @@ def test_check_dataset_wants_a_maker_and_known_laws(words: Dataset[Any], tmp_pat
 def test_ranks_download_it_once_and_read_it_once(words: Dataset[Any], server: FileServer, tmp_path: Path) -> None:
     code = f"""
     import sys
-    sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
+    sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1] / "support")!r}]
     from test_definition import _by_hand
     url, digest, size = {[words.resources["archive"].url, words.resources["archive"].sha256, len(ARCHIVE)]!r}
     resource = ps.datasets.Resource(url, sha256=digest, size=size)

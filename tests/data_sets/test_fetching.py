@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer
 
 from archives import tar_of, zip_of
 from fault_proxy import FaultProxy
@@ -24,6 +23,7 @@ from penstock.datasets.fetching import _giving_signs, fetch, unpacked
 from penstock.storage.local.locks import FileLock
 from penstock.storage.local.parts import lock_beside
 from s3 import S3Server
+from served import FileServer
 from terminal import Terminal, writing_to_terminal
 
 CONTENT = bytes(range(256)) * 20_000

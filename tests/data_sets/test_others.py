@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from served import FileServer, served
 
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets import Resource
+from served import FileServer, served
 
 D = ps.datasets
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer, served
-from text_streams import STREAMS
-from text_tables import TABLES, Case
 
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets import Dataset
 from penstock.datasets.fetching import archive_kind
+from served import FileServer, served
+from text_streams import STREAMS
+from text_tables import TABLES, Case
 
 
 def _names(case: Case) -> list[str]:

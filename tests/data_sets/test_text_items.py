@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer, served
-from text_streams import STREAMS
-from text_tables import TABLES, Case
 
 import penstock as ps
 from penstock.datasets import Dataset
 from penstock.datasets.laws import DATA_SET_LAWS
+from served import FileServer, served
+from text_streams import STREAMS
+from text_tables import TABLES, Case
 
 CASES = [*TABLES, *STREAMS]
 TWO_WORKERS = ("SST2", "CoLA", "YelpReviewFull", "IMDB", "WikiText2", "SQuAD1", "UDPOS", "Multi30k", "IWSLT2017")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from served import FileServer, served
-from vision_items import as_items, equal, image_file, jpeg, same, theirs, tv_tensors, v2, write
 
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets.laws import DATA_SET_LAWS
+from served import FileServer, served
+from vision_items import as_items, equal, image_file, jpeg, same, theirs, tv_tensors, v2, write
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served import FileServer, served
-from vision_items import equal, image_file, jpeg, mat, same, theirs, tv_tensors, write
 
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets.laws import DATA_SET_LAWS
+from served import FileServer, served
+from vision_items import equal, image_file, jpeg, mat, same, theirs, tv_tensors, write
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets

@@ -11,12 +11,12 @@ import fsspec
 import numpy as np
 import pytest
 import torch
-from served import FileServer, served
-from vision_items import equal, image_file, jpeg, mat, same, theirs, write
 
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets.laws import DATA_SET_LAWS
+from served import FileServer, served
+from vision_items import equal, image_file, jpeg, mat, same, theirs, write
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from served import FileServer, served
-from vision_items import image_file, jpeg, tv_tensors, v2
 
 import penstock as ps
 from archives import tar_of, zip_of
@@ -17,6 +15,8 @@ from penstock.datasets.vision import images
 from penstock.datasets.vision.images import as_boxes, as_image, as_mask, decoded, decoded_mask
 from penstock.datasets.vision.names import Names
 from programs import python
+from served import FileServer, served
+from vision_items import image_file, jpeg, tv_tensors, v2
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets

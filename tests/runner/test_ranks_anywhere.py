@@ -32,7 +32,7 @@ class Ranks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._worlds = 0
-        command = [python(), str(Path(__file__).with_name("rank_server.py"))]
+        command = [python(), str(Path(__file__).parents[1] / "support" / "rank_server.py")]
         self._processes = [
             subprocess.Popen([*command, str(rank)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             for rank in range(MOST)

@@ -138,8 +138,7 @@ with loader_of(spec, workers, shards, prefetch, seed) as loader:
 
 def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, items: int) -> list[Any]:
     """Run a program that reads a loader; kill it and its workers when it has told of so many items, or at the end."""
-    here = Path(__file__).parent
-    program = PROGRAM.format(folders=[str(here), str(here.parent)])
+    program = PROGRAM.format(folders=[str(Path(__file__).parents[1] / "support")])
     command = [python(), "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:

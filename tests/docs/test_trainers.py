@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from accelerate import skip_first_batches
 from accelerate.data_loader import IterableDatasetShard
+from test_pages import AFTER, BEFORE
 
 import penstock as ps
 from penstock.registry import apply_sharding
 from programs import python
-from test_pages import AFTER, BEFORE
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "trainers.md").read_text()
 BATCHES = 24
 """Of 64 items in 12 shards: two of each, of four items at most."""

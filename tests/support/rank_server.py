@@ -11,12 +11,11 @@ from typing import Any
 
 import torch.distributed as dist
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(Path(__file__).parent))
 
-import penstock as ps  # noqa: E402
-from random_chains import build, text  # noqa: E402
-from resuming import always_due, as_json, from_json  # noqa: E402
+import penstock as ps
+from random_chains import build, text
+from resuming import always_due, as_json, from_json
 
 
 def loader_of(told: dict[str, Any]) -> ps.DataLoader2[Any]:

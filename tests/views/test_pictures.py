@@ -384,7 +384,7 @@ def test_without_resvg_the_error_says_what_to_install(tmp_path: Path, monkeypatc
 
 
 def test_the_pictures_in_the_docs_are_those_that_the_command_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    docs = Path(__file__).parents[3] / "docs"
+    docs = Path(__file__).parents[2] / "docs"
     monkeypatch.syspath_prepend(docs)  # as when the command is run
     made = runpy.run_path(str(docs / "make_pictures.py"))
     for name, picture in made["pictures"]().items():

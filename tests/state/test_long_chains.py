@@ -9,10 +9,10 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from long_chains import STEPS, branched, maps, mixed
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from long_chains import STEPS, branched, maps, mixed
 from penstock.registry import (
     Provenance,
     ReadRows,

@@ -156,7 +156,9 @@ def test_random_chains_have_each_operator_of_ours_or_a_reason() -> None:
     covered = {operator for rule in rules.values() for operator in rule.covers}
     ours = {name for name, each in operators.items() if each.cls.__module__.startswith("penstock.pipes.")}
     missing = ours - covered - EXCEPTIONS.keys()
-    assert not missing, f"enter a @step with {missing} in tests/chain_rules_of_items.py or chain_rules_of_files.py"
+    assert not missing, (
+        f"enter a @step with {missing} in chain_rules_of_items.py or chain_rules_of_files.py of tests/support"
+    )
     assert covered | EXCEPTIONS.keys() == ours  # examples enter some of their own
     assert not covered & EXCEPTIONS.keys()
 

@@ -10,6 +10,8 @@ from itertools import islice
 from typing import Any
 
 import pytest
+
+import penstock as ps
 from long_chains import (
     MOST,
     STEPS,
@@ -24,8 +26,6 @@ from long_chains import (
     shuffled,
     skipping,
 )
-
-import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES, sources_first
 
 pytestmark = pytest.mark.timeout(60)  # on a busy machine; each takes a few seconds at most

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from passing import Passing
 
 import penstock as ps
+from passing import Passing
 from penstock.runner.workers.chain_pickle import pickled_chain
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROWS = re.findall(
     r"^\|[^|]*\| `([^`|]*)` \| `([^`|]*)` \|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE
 )

@@ -47,7 +47,7 @@ from ranks import run_programs
 
 pytestmark = pytest.mark.timeout(50)
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "migration.md").read_text()
 IMPORTS = re.findall(r"^\| `(from torchdata[^`]*)` \| `(from penstock[^`]*)`", PAGE, re.MULTILINE)
 

@@ -19,7 +19,7 @@ from chain_rules import ANY, ITEM, ROOTS, SAME, STEPS, Rule, Spec, build, text
 __all__ = ["EXCEPTIONS", "Case", "Drawer", "WorkerCase", "build", "chain_of", "is_unordered", "shorter", "text"]
 
 EXCEPTIONS = {
-    "iter.random_sample": "refuses rows whose place is unknown, as after a shuffle; tests/test_sample.py",
+    "iter.random_sample": "refuses rows whose place is unknown, as after a shuffle; tests/operators/test_sample.py",
     "iter.list_files_by_ais": "needs a cluster of AIStore",
     "iter.load_files_by_ais": "needs a cluster of AIStore",
     "iter.list_files_by_s3": "needs a server of S3",

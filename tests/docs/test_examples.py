@@ -24,7 +24,7 @@ from penstock.registry import operators, walk
 from penstock.testing.examples import example_names, maker_of_example
 from watched import Watched
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
 

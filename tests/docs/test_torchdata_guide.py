@@ -190,7 +190,7 @@ def test_files_on_s3(s3_server: S3Server) -> None:
         .open_files_by_fsspec(mode="rb", anon=True)
         .load_from_tar(mode="r|")
     )
-    assert "anon" in repr(streamed)  # an open bucket is read in tests/test_s3.py
+    assert "anon" in repr(streamed)  # an open bucket is read in tests/operators/test_s3.py
 
 
 def test_files_in_stores_of_others(capsys: pytest.CaptureFixture[str]) -> None:

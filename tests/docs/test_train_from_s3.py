@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_pages import AFTER, BEFORE
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from ranks import run_programs
 from s3 import S3Server
-from test_pages import AFTER, BEFORE
 
 pytestmark = pytest.mark.timeout(60)
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "train_from_s3.md").read_text()
 READER = next(
     block

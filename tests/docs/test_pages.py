@@ -13,7 +13,7 @@ import pytest
 from penstock.cli import main
 from ranks import run_programs
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCKS = [
     pytest.param(block, id=f"{page.stem} {number}")
     for page in [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("concepts/*.md"))]
@@ -23,7 +23,7 @@ BLOCKS = [
 
 BEFORE = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(DOCS.parent / "tests" / "support")!r})
 from watched import Watched
 watched = Watched()
 if __name__ == "__main__":

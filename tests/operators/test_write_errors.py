@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 import torch
 from botocore.exceptions import BotoCoreError
+from test_write_columns import KINDS, OPTIONS, WRITERS, contents, ids, rows_of, writing
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from programs import python
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server
-from test_write_columns import KINDS, OPTIONS, WRITERS, contents, ids, rows_of, writing
 
 BAD_ROWS: dict[str, Any] = {
     "no dict": 3,

@@ -6,11 +6,10 @@ import gzip
 import json
 from typing import Any
 
-from text_tables import Case
-
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets import Dataset
+from text_tables import Case
 
 __all__ = ["STREAMS"]
 

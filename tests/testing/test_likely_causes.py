@@ -11,9 +11,9 @@ from typing import Any
 
 import fsspec
 import pytest
-from passing import Passing
 
 import penstock as ps
+from passing import Passing
 from penstock.testing.likely_causes import CAUSES
 
 

@@ -448,7 +448,7 @@ HARMLESS = tuple(
 )
 """What may come of a state that was tampered with: it runs no code, and does not hang or fill the memory."""
 
-TAMPER = Path(__file__).with_name("tampered_states.py")
+TAMPER = Path(__file__).parents[1] / "support" / "tampered_states.py"
 
 
 def outcomes(*arguments: str) -> list[str]:

@@ -28,7 +28,7 @@ import penstock as ps
 
 pytestmark = pytest.mark.timeout(50)
 
-PAGE = (Path(__file__).parents[1] / "docs" / "from_dataloader.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "from_dataloader.md").read_text()
 ROWS = re.findall(r"^\| `((\w+)=[^`]*)` \| `([^`]*)` \|", PAGE, re.MULTILINE)
 
 

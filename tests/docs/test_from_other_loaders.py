@@ -14,7 +14,7 @@ import pytest
 
 import penstock as ps
 
-PAGE = (Path(__file__).parents[1] / "docs" / "from_other_loaders.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "from_other_loaders.md").read_text()
 CELLS = sorted({*re.findall(r"^\| `[^|]*` \| `([^|]*)` \|$", PAGE.split("What has another name:")[1], re.MULTILINE)})
 SPELLINGS = re.findall(
     r"^\| `dp\.(\w+)\(([^|]*)\)`(?: of columns)? \| .* \|$", PAGE.split("What has another name:")[0], re.MULTILINE
