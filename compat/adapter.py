@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ..registry import IterDataPipe, operators, walk
+from ..state.foreign import declares
 
 __all__ = ["Adapter", "CacheTimeout", "Shuffle"]
 
@@ -35,7 +36,7 @@ class Shuffle(Adapter):
     def __call__(self, datapipe: Any) -> Any:
         if self.enable is None:
             return datapipe
-        shufflers: list[Any] = [pipe for pipe in walk(datapipe) if hasattr(type(pipe), "set_shuffle")]
+        shufflers: list[Any] = [pipe for pipe in walk(datapipe) if declares(pipe, "set_shuffle")]
         for shuffler in shufflers:
             shuffler.set_shuffle(self.enable)
         return datapipe if shufflers or not self.enable else datapipe.shuffle()

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..state.foreign import SHARDING_PRIORITIES, declares
+from ..state.foreign import SHARDING_PRIORITIES, declared, declares
 from ..state.graph import DataPipe, sources_first, sources_of, walk
 
 __all__ = ["apply_sharding", "part_of", "part_read", "sharding_points"]
@@ -57,7 +57,7 @@ def part_read(chain: DataPipe) -> tuple[int, int]:
     shares: dict[int, tuple[int, int]] = {}
     pipe: Any
     for pipe in walk(chain):
-        if getattr(type(pipe), "is_sharding_filter", False):
+        if declared(pipe, "is_sharding_filter", False):
             shares |= pipe.shares()
     return part_of(shares)
 
@@ -91,4 +91,4 @@ def _counts(point: DataPipe, group: SHARDING_PRIORITIES | None) -> bool:
 
 
 def _dispatches(step: DataPipe) -> bool:
-    return getattr(type(step), "dispatches", False)
+    return bool(declared(step, "dispatches", False))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..registry import Path, capture, copy_of, flatten, walk
+from ..state.foreign import declares
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
 from .shards import ShardPass, Shards
@@ -88,7 +89,7 @@ class LocalShards:
         pipe: Any
         for reading in [*self._passes.values()]:
             for pipe in walk(reading.chain):
-                if hasattr(type(pipe), "interrupt"):
+                if declares(pipe, "interrupt"):
                     pipe.interrupt()
 
     def shutdown(self) -> None:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..registry import derive_seed, expect_whole, seed_graph
+from ..state.foreign import declares
 from ..state.graph import DataPipe
 
 __all__ = ["SeedGenerator", "dist_share_seed", "seed_globals", "set_datapipes_seed", "set_graph_random_seed"]
@@ -77,7 +78,7 @@ def set_graph_random_seed(datapipe: DataPipe, seed_generator: SeedGenerator) -> 
 def set_datapipes_seed(datapipes: Iterable[Any], seed_generator: SeedGenerator, distributed_shared: bool) -> None:
     """Give each random pipe the generator's next seed, own or shared."""
     for pipe in datapipes:
-        if hasattr(type(pipe), "set_seed"):
+        if declares(pipe, "set_seed"):
             pipe.set_seed(
                 seed_generator.generate_shared_seed() if distributed_shared else seed_generator.generate_seed()
             )

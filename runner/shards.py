@@ -24,7 +24,7 @@ from ..registry import (
     walk,
 )
 from ..state.fields import NotPlain
-from ..state.foreign import TorchIterDataPipe
+from ..state.foreign import TorchIterDataPipe, declares
 from ..state.replay import after
 from ..views.profiles.times import measure
 from .options import Division, InitFn, ResetFn, WorkerInfo
@@ -146,7 +146,7 @@ class Shards:
 
 def steps_to_settle(chain: Any) -> list[Any]:
     """Return the steps that decide something for all shards at the beginning of an epoch, by `settle`."""
-    return [step for step in walk(chain) if hasattr(type(step), "settle")]
+    return [step for step in walk(chain) if declares(step, "settle")]
 
 
 def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ..errors.secrets import without_credentials, without_secrets
-from .foreign import TorchIterDataPipe, TorchMapDataPipe, declares
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
 from .graph import DataPipe
 
 __all__ = ["keep_arguments", "parameters_of", "plain_arguments"]
@@ -45,7 +45,7 @@ def plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     """
     if not declares(pipe, "functional_name"):  # how other libraries' pipes keep arguments is unknown
         return {}
-    held, items = vars(pipe), getattr(type(pipe), "payload", ())
+    held, items = vars(pipe), declared(pipe, "payload", ())
     found: dict[str, Any] = {}
     cls: Any = type(pipe)
     is_ours = cls.__module__.startswith("penstock.")

@@ -21,6 +21,7 @@ __all__ = [
     "TorchIterMeta",
     "TorchMapDataPipe",
     "TorchMapMeta",
+    "declared",
     "declares",
     "registered_with_torch",
     "torch_is_pickling",
@@ -113,6 +114,11 @@ class Resumable:
 def declares(pipe: object, *names: str) -> bool:
     """Say whether the class of a pipe has one of these attributes; an instance of torch's would look up operators."""
     return any(hasattr(type(pipe), name) for name in names)
+
+
+def declared(pipe: object, name: str, default: Any) -> Any:
+    """Return an attribute of the class of a pipe, or the default: other libraries' pipes declare nothing."""
+    return getattr(type(pipe), name, default)
 
 
 def registered_with_torch(kind: type) -> dict[str, Callable[..., Any]]:

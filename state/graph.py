@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from .foreign import TorchIterDataPipe, TorchMapDataPipe
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared
 
 __all__ = [
     "DataPipe",
@@ -42,7 +42,7 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     >>> sources_of(numbers.zip(letters)) == [numbers, letters]
     True
     """
-    items: Any = getattr(type(pipe), "_no_sources", None) or getattr(type(pipe), "payload", ())
+    items: Any = declared(pipe, "_no_sources", None) or declared(pipe, "payload", ())
     found: list[DataPipe] = []
     for name, value in vars(pipe).copy().items():  # atomic copy: another thread may be reading the pipe
         if _roles.get(type(value), True) and name not in items:
@@ -162,7 +162,7 @@ def trampoline(first: Generator[Any, R, T], visit: Callable[[Any], Generator[Any
 
 def is_one_of_several(pipe: DataPipe) -> bool:
     """Say whether a pipe is one of several branches of its source, which is read only through them."""
-    return getattr(type(pipe), "is_one_of_several", False)
+    return bool(declared(pipe, "is_one_of_several", False))
 
 
 def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
@@ -232,7 +232,7 @@ def replace_dp(graph: DataPipeGraph, old_datapipe: DataPipe, new_datapipe: DataP
     [[0, 10], [20, 30]]
     """
     for reader in list_dps(graph):
-        payload = getattr(type(reader), "payload", ())
+        payload = declared(reader, "payload", ())
         for name, value in [*vars(reader).items()]:
             if name not in payload and any(pipe is old_datapipe for pipe in pipes_in(value)):
                 setattr(reader, name, _replaced(value, old_datapipe, new_datapipe))

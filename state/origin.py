@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors.provenance import Provenance
+from .foreign import declared
 from .graph import sources_first
 
 __all__ = ["asked_once", "provenance_of"]
@@ -52,7 +53,7 @@ def provenance_of(pipe: Any) -> Provenance | None:
 
 
 def _provenance_now(pipe: Any) -> Provenance | None:
-    find = getattr(type(pipe), "provenance", None)  # on the class: an instance's `__getattr__` looks up operators
+    find = declared(pipe, "provenance", None)
     current = vars(pipe).get("_pass")  # other libraries' pipes have none
     if find is None or current is None or not current.begun:
         return None

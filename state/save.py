@@ -27,7 +27,7 @@ from torch.utils.data import get_worker_info
 from ..errors.policy import Guard
 from ..errors.secrets import short as _short
 from .arguments import plain_arguments
-from .foreign import Resumable, TorchIterDataPipe, declares
+from .foreign import Resumable, TorchIterDataPipe, declared, declares
 from .graph import DataPipe, sources_of, walk
 from .replay import Node
 from .run import replace_live_iterator
@@ -240,7 +240,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
         or not isinstance(own, dict)
     ):
         raise ValueError(f"{shown(pipe)} cannot be at the state's position: {_short(node)}")
-    owned = getattr(type(pipe), "_state_fields", {})
+    owned = declared(pipe, "_state_fields", {})
     saved = {name for name, attribute in owned.items() if attribute.saved}
     if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # a rerun pass saves only its seed
         raise ValueError(f"{shown(pipe)} has in the state no {', '.join(sorted(missing))}")

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from ..errors.closing import close
 from ..registry.registration import operators
-from ..state.foreign import TorchIterDataPipe
+from ..state.foreign import TorchIterDataPipe, declared
 from ..state.graph import DataPipe, is_one_of_several, sources_of
 from ..state.seeds import seed_graph
 
@@ -161,7 +161,7 @@ def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
     parts = _as_one(pipe)
     for part in parts:
         held = vars(part)
-        payload = getattr(type(part), "payload", ())
+        payload = declared(part, "payload", ())
         sources = sources_of(part)
         stand_ins = {
             id(source): _wrapper(source)(probe(source), deepcopy=False) for source in sources if source not in parts

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..registry.sharding import apply_sharding, sharding_points
 from ..state import replay as reading_module
+from ..state.foreign import declares
 from ..state.seeds import seed_graph
 from .probes import Maker, agree, as_plain, items_of, seeded
 
@@ -125,7 +126,7 @@ def same_seed_same_order(make: Maker) -> None:
     for number, (again, before) in enumerate(zip(epochs(), seen, strict=True)):
         agree(again, before, f"epoch {number} of an equal pipe with the same seed")
     enough = len({*map(repr, seen[0])}) > 2
-    if enough and hasattr(type(make()), "set_seed") and all(epoch == seen[0] for epoch in seen):
+    if enough and declares(make(), "set_seed") and all(epoch == seen[0] for epoch in seen):
         raise AssertionError(f"{_EPOCHS} epochs had one order: {seen[0]!r:.200}")
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from ..registry.traits import IN_BYTES, Trait, buffers_of
-from ..state.foreign import TorchMapDataPipe
+from ..state.foreign import TorchMapDataPipe, declares
 from ..state.graph import DataPipe, is_one_of_several, sources_first, sources_of
 from ..state.seeds import Seeded
 
@@ -108,7 +108,7 @@ class StepInfo:
     @cached_property
     def max_buffered(self) -> int | None:
         """The most that it buffers, in `unit`: 0 without buffers, None if only bytes bound it, or nothing."""
-        most: int | None = self.pipe.most_held() if hasattr(type(self.pipe), "most_held") else 0
+        most: int | None = self.pipe.most_held() if declares(self.pipe, "most_held") else 0
         return most
 
     @property
@@ -129,7 +129,7 @@ class StepInfo:
     @property
     def skips_failures(self) -> bool:
         """It leaves out items that fail."""
-        return hasattr(type(self.pipe), "guard") and self.pipe.guard.skips
+        return declares(self.pipe, "guard") and self.pipe.guard.skips
 
     @cached_property
     def length(self) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..state.foreign import declared
 from ..state.graph import DataPipe, descend, is_one_of_several, sources_of, walk
 from ..state.step_text import arguments_of, is_data_set
 
@@ -53,7 +54,7 @@ def _calls(
     pipe: DataPipe, shown: dict[int, _Call], seen: dict[str, Any]
 ) -> Generator[DataPipe, list[_Call], list[_Call]]:
     """Return the steps of a chain, with shared sources only once: `shown` has their last steps, by their ids."""
-    if shown_as := getattr(type(pipe), "in_a_chain", None):
+    if shown_as := declared(pipe, "in_a_chain", None):
         return [_Call(shown_as(pipe), parentheses=False)]
     if id(pipe) in shown:
         return [_ELLIPSIS, shown[id(pipe)]]

@@ -12,6 +12,7 @@ from ..pipes.bases.progress_bar import BAR_AFTER, is_watched, losses_and_waits, 
 from ..registry import IterDataPipe, MapDataPipe
 from ..state.copying import copy_to_look_at
 from ..state.fields import Tally
+from ..state.foreign import declared
 from ..state.graph import DataPipe, walk
 from ..state.seeds import generators_kept
 
@@ -74,7 +75,7 @@ def count(dp: DataPipe) -> int:
 def read_to_end(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
     """Return the items of a chain, counted; a long pass has a progress bar, unless a step has one."""
     items = tally.follow(pipe)
-    if not is_watched() or any(getattr(type(step), "shows_progress", False) for step in walk(pipe)):
+    if not is_watched() or any(declared(step, "shows_progress", False) for step in walk(pipe)):
         return items
 
     def notes(waiting: float | None) -> list[str]:

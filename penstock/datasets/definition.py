@@ -18,6 +18,7 @@ from ..pipes.bases.input_columns import replacing_columns
 from ..pipes.iter import Mapper
 from ..registry import IterDataPipe, MapDataPipe, Tally, own
 from ..registry.sharding import part_read, sharding_points
+from ..state.foreign import declares
 from ..state.graph import walk
 from ..storage.addresses import is_local_path
 from .fetching import path_of
@@ -362,12 +363,12 @@ def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool)
         raise TypeError(f"the function of {info.title} must return a chain, and returned {chain!r:.100}")
     if not (points := sharding_points(chain)):
         chain = chain.shuffle().sharding_filter()
-    elif not any(hasattr(type(step), "set_shuffle") for point in points for step in walk(point)):
+    elif not any(declares(step, "set_shuffle") for point in points for step in walk(point)):
         for point in points:
             point.source = point.source.shuffle()  # type: ignore[union-attr]
     step: Any
     for step in walk(chain):
-        if hasattr(type(step), "set_shuffle"):
+        if declares(step, "set_shuffle"):
             step.set_shuffle(shuffle)
     steps = _steps_from_shuffle(chain)
     if map_style:
@@ -383,9 +384,9 @@ def _steps_from_shuffle(chain: Any) -> list[Any]:
     steps = [chain]
     while isinstance(steps[0], Mapper):
         steps.insert(0, steps[0].source)
-    if not hasattr(type(steps[0]), "apply_sharding"):
+    if not declares(steps[0], "apply_sharding"):
         return []
-    if hasattr(type(steps[0].source), "set_shuffle"):
+    if declares(steps[0].source, "set_shuffle"):
         steps.insert(0, steps[0].source)
     return steps
 

@@ -22,6 +22,7 @@ from ..errors.secrets import without_secrets
 from ..registry import close
 from ..registry.sharding import sharding_points
 from ..runner import DataLoader2, MultiProcessingReadingService
+from ..state.foreign import declares
 from ..state.graph import pipes_in, walk
 from ..state.seeds import seed_graph
 from ..storage.addresses import is_local_path
@@ -130,7 +131,7 @@ def shuffles_then_divides(make: Make) -> None:
     """The chain has a shuffle, which is off unless asked for, and behind it a sharding point."""
     points = sharding_points(make())
     assert len(points) == 1, f"there are {len(points)} sharding points, and one is needed"
-    shuffles = [step for step in walk(points[0]) if hasattr(type(step), "set_shuffle")]
+    shuffles = [step for step in walk(points[0]) if declares(step, "set_shuffle")]
     assert shuffles, "no shuffle stands in front of the sharding point"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ...registry import IterDataPipe, sources_of
+from ...state.foreign import declares
 from ...state.graph import DataPipe, is_one_of_several
 from .to_arrow import is_frame
 
@@ -55,7 +56,7 @@ def gives_batches(pipe: DataPipe) -> bool | None:
 
 def _kind_given_by(pipe: Any) -> str | None:
     # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
-    kind = pipe.gives if hasattr(type(pipe), "gives") else None
+    kind = pipe.gives if declares(pipe, "gives") else None
     if kind not in ("rows", "batches", "same", None):
         raise ValueError(f"{type(pipe).__name__}.gives is {kind!r}, and may be 'rows', 'batches', 'same' or None")
     return "same" if kind is None and is_one_of_several(pipe) else kind

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...registry import copy_of, sources_of, walk
+from ...state.foreign import declared
 from ...state.graph import DataPipe
 from ...state.seeds import generators_kept
 from .times import TimeTypes, keeps_schema, times_of
@@ -94,9 +95,9 @@ def schema(dp: DataPipe) -> Schema:
 def _known(dp: Any) -> Any:
     """Return the Arrow schema that the reader knows, where each later step keeps it or has `schema_after`."""
     changes: list[Any] = []
-    while getattr(type(dp), "schema", schema) is schema:  # the method of all pipes is this function
+    while declared(dp, "schema", schema) is schema:  # the method of all pipes is this function
         sources = sources_of(dp)
-        if callable(getattr(type(dp), "schema_after", None)):
+        if callable(declared(dp, "schema_after", None)):
             changes.append(dp.schema_after)
         elif not keeps_schema(dp):
             return None

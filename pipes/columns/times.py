@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...registry import sources_of
+from ...state.foreign import declared, declares
 from ...state.graph import is_one_of_several
 from .to_arrow import array_of
 
@@ -44,7 +45,7 @@ def times_of(pipe: Any) -> TimeTypes:
 def keeps_schema(pipe: Any) -> bool:
     """Say whether the items of a pipe have the fields of its source's items; a branch of a splitter passes them on."""
     # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
-    return is_one_of_several(pipe) or bool(hasattr(type(pipe), "keeps_schema") and pipe.keeps_schema)
+    return is_one_of_several(pipe) or bool(declares(pipe, "keeps_schema") and pipe.keeps_schema)
 
 
 def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
@@ -53,9 +54,9 @@ def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
     None where a step between may have changed the columns.
     """
     changes: list[Any] = []
-    while not callable(getattr(type(pipe), "made_of", None)):
+    while not callable(declared(pipe, "made_of", None)):
         sources = sources_of(pipe)
-        if callable(getattr(type(pipe), "schema_after", None)):
+        if callable(declared(pipe, "schema_after", None)):
             changes.append(pipe.schema_after)
         elif not keeps_schema(pipe):
             return None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ...errors.checks import expect_seconds
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
+from ...state.foreign import declares
 from ...state.run import Pass
 from ...storage.local.locks import FileLock
 from ...storage.local.parts import lock_beside
@@ -280,7 +281,7 @@ def _beginning(source: IterDataPipe[Any]) -> OnDiskCacheHolder[Any]:
     waiting: list[Any] = [source]
     while waiting:
         pipe = waiting.pop()
-        if hasattr(type(pipe), "apply_sharding"):
+        if declares(pipe, "apply_sharding"):
             raise ValueError(
                 "items cannot be sharded between on_disk_cache and end_caching: do it before on_disk_cache"
             )

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own, walk
+from ...state.foreign import declares
 from .create import Sampler
 
 T = TypeVar("T")
@@ -176,4 +177,4 @@ class RandomSplitter(IterDataPipe[T]):
 
 def _draws_an_order(pipe: object) -> bool:
     in_order = isinstance(pipe, Sampler) and SequentialSampler in (pipe.sampler, type(pipe.sampler))
-    return hasattr(type(pipe), "set_seed") and not in_order
+    return declares(pipe, "set_seed") and not in_order

@@ -23,6 +23,7 @@ from ...registry import (
     uniform_draws,
     walk,
 )
+from ...state.foreign import declared, declares
 from ...storage.addresses import LOCAL
 from ..columns.batch_rows import as_batch, sliced, taken
 from ..columns.rows_or_batches import gives_batches, is_table
@@ -192,13 +193,13 @@ class RowSampler(_RowCounter[T]):
         if sharding_points(self.source):
             return "divided into shards"
         for step in walk(self.source):
-            if hasattr(type(step), "set_seed"):
+            if declares(step, "set_seed"):
                 return "shuffled"
-            if "cycles" in getattr(type(step), "traits", ()):
+            if "cycles" in declared(step, "traits", ()):
                 return "read again and again"
             if vars(step).get("ordered") is False:
                 return "in no fixed order"
-            held = [vars(step).get(name) for name in getattr(type(step), "payload", ())]
+            held = [vars(step).get(name) for name in declared(step, "payload", ())]
             if any(isinstance(items, (Iterator, Set)) for items in held):
                 return "of an iterator or a set"
         return None

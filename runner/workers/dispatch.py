@@ -24,7 +24,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from ...errors.notes import add_note
 from ...pipes.iter.split import RoundRobinDemultiplexer
 from ...registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
-from ...state.foreign import TorchIterDataPipe
+from ...state.foreign import TorchIterDataPipe, declared
 from ...state.graph import replace_dp, traverse_dps
 from ...state.sources import Upstream
 from ...state.step_text import step
@@ -57,11 +57,11 @@ def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
 
     Raises RuntimeError if one such stream reads from another, or two from the same pipe.
     """
-    points = [pipe for pipe in walk(chain) if getattr(type(pipe), "dispatches", False)]
+    points = [pipe for pipe in walk(chain) if declared(pipe, "dispatches", False)]
     if not points:
         return chain, []
     divided = copy_of(chain)
-    points = [pipe for pipe in walk(divided) if getattr(type(pipe), "dispatches", False)]
+    points = [pipe for pipe in walk(divided) if declared(pipe, "dispatches", False)]
     streams = [source for point in points for source in sources_of(point)]
     for stream in streams:
         if again := [pipe for pipe in walk(stream) if pipe in points]:

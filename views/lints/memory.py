@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import GeneratorType
 from typing import Any
 
+from ...state.foreign import declared
 from ..chain_info import StepInfo, first
 from . import Lint, Mistake, lint
 
@@ -136,7 +137,7 @@ def text_in_place_of_names(step: StepInfo) -> Iterator[Mistake]:
 
 @lint(MEMORY)
 def readable_once(step: StepInfo) -> Iterator[Mistake]:
-    for name in getattr(type(step.pipe), "payload", ()):
+    for name in declared(step.pipe, "payload", ()):
         items: Any = step.attributes.get(name)
         if isinstance(items, (GeneratorType, io.IOBase)):
             yield Mistake(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from ...state.foreign import declares
 from ..chain_info import StepInfo, first
 from . import Lint, Mistake, lint
 
@@ -172,7 +173,7 @@ def _batch_before(shuffle: StepInfo) -> StepInfo | None:
     for step in shuffle.line():
         if step.has_trait("batches"):
             return None if _is_shuffled_above(step) or step.has_trait("shuffles") else step
-        if not step.passes_items and not hasattr(type(step.pipe), "keeps_rows"):
+        if not step.passes_items and not declares(step.pipe, "keeps_rows"):
             return None
     return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...registry.sharding import sharding_points
-from ...state.foreign import TorchMapDataPipe
+from ...state.foreign import TorchMapDataPipe, declared
 from ...state.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
 from ...state.step_text import arguments_of, is_data_set
 from ..chain_info import StepInfo
@@ -170,7 +170,7 @@ def _node(pipe: DataPipe, reads: bool, seen: dict[str, Any]) -> PictureNode:
     kind: Literal["iterable", "map-style"] = "map-style" if isinstance(pipe, TorchMapDataPipe) else "iterable"
     if is_one_of_several(pipe):
         return PictureNode("branch", f"[{vars(pipe)['number']}]")
-    if shown_as := getattr(type(pipe), "in_a_chain", None):
+    if shown_as := declared(pipe, "in_a_chain", None):
         name, _, rest = shown_as(pipe).partition("(")
         marks = [DIVIDES] if sharding_points(pipe) else []
         return PictureNode(kind, name, rest.removesuffix(")"), rest.removesuffix(")"), marks=marks)

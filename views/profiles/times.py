@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from ...state.foreign import TorchMapDataPipe
+from ...state.foreign import TorchMapDataPipe, declared, declares
 from ...state.graph import DataPipe, sources_first, sources_of
 from ...state.step_text import arguments_of, is_data_set
 from ...state.step_text import step as show_step
@@ -176,7 +176,7 @@ def measure(chain: DataPipe) -> None:
     allow_for_timing()
     parts: list[Any] = sources_first(chain)
     for pipe in parts:
-        if hasattr(type(pipe), "_observer"):
+        if declares(pipe, "_observer"):
             pipe._observer = Meter()
             kind: Any = type(pipe)
             if issubclass(kind, TorchMapDataPipe):
@@ -267,7 +267,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         sources=sorted({places[id(source._observer)] for source in sources} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=getattr(pipe, "works_in", None),
-        is_cache="caches" in getattr(type(pipe), "traits", ()),
+        is_cache="caches" in declared(pipe, "traits", ()),
         hint=pipe.faster,
         tuned=pipe.tuned,
         items=meter.items,

@@ -22,6 +22,7 @@ from ....registry import (
     own,
     walk,
 )
+from ....state.foreign import declared
 from ...columns.files import ColumnFile, first_difference
 from ...columns.filters import expression_of
 from ...columns.formats import PARTS, ParquetFormat, check_options
@@ -236,7 +237,7 @@ def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
     copy = cloudpickle.loads(cloudpickle.dumps(source))
     pipe: Any
     for pipe in walk(copy):
-        if getattr(type(pipe), "is_sharding_filter", False):
+        if declared(pipe, "is_sharding_filter", False):
             for group in pipe.shares():
                 pipe.apply_sharding(1, 0, SHARDING_PRIORITIES(group))
     return iter(copy)

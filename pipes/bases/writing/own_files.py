@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ....registry import walk
+from ....state.foreign import declared, declares
 from ....state.graph import DataPipe, sources_of
 from ....storage.addresses import parts_of
 from ..listing import matches
@@ -28,7 +29,7 @@ def step_that_reads(files: NumberedFiles, source: DataPipe, options: Mapping[str
     if written[0] != "file" and stores and _endpoint(options) not in stores:
         return None  # another server's bucket of the same name
     for step in steps:
-        if hasattr(type(step), "recursive"):
+        if declares(step, "recursive"):
             for root in _roots(step):
                 if _lists(root, step, files, written):
                     return step, root
@@ -51,7 +52,7 @@ def _roots(lister: Any) -> Iterator[str]:
 
 def _texts_of(pipe: Any) -> Iterator[str]:
     """Yield the texts and paths among the items that a pipe has in a list."""
-    for name in getattr(type(pipe), "payload", ()):
+    for name in declared(pipe, "payload", ()):
         items = vars(pipe).get(name)
         if isinstance(items, (list, tuple)):
             yield from (os.fspath(item) for item in items if isinstance(item, (str, os.PathLike)))

@@ -12,6 +12,7 @@ from ....errors.notes import add_note
 from ....errors.secrets import Options, without_secrets
 from ....registry import Guard, IterDataPipe, OnError, own
 from ....registry.sharding import part_read, sharding_points
+from ....state.foreign import declared
 from ....storage.streaming.streams import checked_path
 from ....storage.writing import expect_writable, whole_file, write_in_parts
 from ..progress_bar import BAR_AFTER, losses_and_waits, progress_bar
@@ -267,7 +268,7 @@ def _files(there: Sized) -> str:
 def check_division(source: Any) -> None:
     """Raise ValueError where the division of a stream does not reveal which part is read."""
     for point in sharding_points(source):
-        if not getattr(type(point), "is_sharding_filter", False) or getattr(type(point), "dispatches", False):
+        if not declared(point, "is_sharding_filter", False) or declared(point, "dispatches", False):
             raise ValueError(
                 f"behind {type(point).__name__}, it is not known which part of a stream is read, and the parts would "
                 "overwrite each other's shards: divide the stream by sharding_filter"
