@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..state.fields import Tally
 from ..state.foreign import TorchMapDataPipe, torch_looks_up
-from ..state.run import ENDED_BY_STOP_ITERATION
+from ..state.passes import ENDED_BY_STOP_ITERATION
 from .base import BasePipe
 from .metaclasses import MapPipeMeta
 from .registration import bases, find_method

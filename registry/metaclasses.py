@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -11,8 +11,8 @@ from ..state.copying import PASS_ATTRIBUTES
 from ..state.error_context import add_error_context
 from ..state.fields import fields_of
 from ..state.foreign import TorchIterMeta, TorchMapMeta
-from ..state.lengths import iterative_len
-from ..state.run import begin_pass
+from ..state.graph import iterative_len
+from ..state.run import passes_of
 from .construction import Construction
 
 __all__ = ["IterPipeMeta", "MapPipeMeta"]
@@ -30,7 +30,7 @@ class IterPipeMeta(Construction, TorchIterMeta):
             namespace.setdefault("holds_items", True)
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
-            setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
+            setattr(cls, method, passes_of(function) if method == "__iter__" else function)
         if isinstance(length := vars(cls).get("__len__"), FunctionType):
             cls.__len__ = iterative_len(length)
         cls._state_fields = fields_of(cls)
@@ -46,15 +46,6 @@ class MapPipeMeta(Construction, TorchMapMeta):
         if isinstance(getitem, FunctionType) and add_error_context.__name__ not in getitem.__code__.co_names:
             namespace["__getitem__"] = _noting(getitem)
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
-
-
-def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
-    @functools.wraps(iterate)
-    def __iter__(self: Any) -> Iterable[T]:  # noqa: N807
-        # A call by super().__iter__() is part of a pass that has begun.
-        return begin_pass(self, iterate) if type(self).__iter__ is __iter__ else iterate(self)
-
-    return __iter__
 
 
 def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:

@@ -27,8 +27,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 from ..state.error_context import add_error_context
 from ..state.fields import NotPlain, own
 from ..state.graph import walk
+from ..state.passes import let_steps_nest
 from ..state.replay import Node
-from ..state.run import let_steps_nest, replace_live_iterator
+from ..state.run import replace_live_iterator
 from ..state.seeds import Path
 from ..state.sources import Upstream, capture
 from .pipe import IterDataPipe

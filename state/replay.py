@@ -5,19 +5,32 @@ from __future__ import annotations
 import math
 import time
 import weakref
+import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice, pairwise
+from pathlib import PurePath
 from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
 from ..errors.closing import close
+from ..errors.notes import describe_item
 from .fields import NotPlain, Tally
 from .graph import trampoline
-from .order_check import expect_same_order
 
-__all__ = ["SNAPSHOT_SHARE", "Checkpointer", "Node", "Reading", "ReplayLog", "Throttle", "after", "collect"]
+__all__ = [
+    "SNAPSHOT_SHARE",
+    "Checkpointer",
+    "Node",
+    "Reading",
+    "ReplayLog",
+    "Throttle",
+    "after",
+    "check_value",
+    "collect",
+    "expect_same_order",
+]
 
 T = TypeVar("T")
 Node = dict[str, Any]
@@ -39,6 +52,9 @@ _SHARE_OF_PRUNING = 0.125
 """The share of the snapshot time for finding snapshots no longer needed."""
 
 _FEWER = "the source gave fewer items than when the state was taken"
+
+_PLAIN = (str, bytes, int, float, type(None), PurePath)
+_MOST_PARTS, _MOST_CHARACTERS = 16, 1000
 
 
 def after(
@@ -335,3 +351,31 @@ class Reading(Generic[T]):
         if len(found) < len(wanted):
             raise RuntimeError(_FEWER)
         return found
+
+
+def check_value(item: object) -> int | None:
+    """Return a number that equal items share; None for an item of which too little is known.
+
+    Only numbers, text, paths, and those in a tuple count: a program may change the others after it got them.
+
+    >>> check_value(("a.tar", object())) == check_value(("a.tar", object())) != check_value(("b.tar", object()))
+    True
+    """
+    parts = [_text(part) for part in (item[:_MOST_PARTS] if isinstance(item, tuple) else (item,))]
+    return zlib.crc32("\n".join(parts).encode()) if any(parts) else None
+
+
+def _text(part: Any) -> str:
+    if not isinstance(part, _PLAIN):
+        return ""
+    return repr(part[:_MOST_CHARACTERS] if isinstance(part, (str, bytes)) else part)
+
+
+def expect_same_order(item: object, last: int | None) -> None:
+    """Raise RuntimeError if an item has another check value than the last one had when the state was taken."""
+    if last is not None and check_value(item) != last:
+        raise RuntimeError(
+            f"the state was taken after another item than {describe_item(item)}: the source now has other items, or "
+            "another order, so some items would come twice and others never. Give it the same order, for example by "
+            "sorted(…); load_state_dict(state, strict=False) goes on anyway"
+        )

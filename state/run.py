@@ -7,57 +7,26 @@ state is taken.
 from __future__ import annotations
 
 import atexit
-import inspect
+import functools
 import sys
-import threading
 import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import count
+from contextlib import contextmanager
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
 from ..errors.notes import describe_item
-from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, last_item, local_of, shorten_traceback
-from .foreign import Resumable, TorchIterDataPipe
-from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .order_check import check_value
-from .replay import Checkpointer, Node, Reading, ReplayLog, after, collect
-from .seeds import FIRST_PASS, Path, Seeded, inner_seeds, seed_foreign, seed_inner_chain
+from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of, shorten_traceback
+from .foreign import TorchIterDataPipe
+from .passes import Pass, let_steps_nest, open_passes
+from .seeds import FIRST_PASS
 from .sources import Upstream
 from .step_text import step
 
-__all__ = ["Pass", "begin_pass", "let_steps_nest", "replace_live_iterator", "require_end"]
+__all__ = ["begin_pass", "first_pass_over", "passes_of", "replace_live_iterator", "running_step"]
 
 T = TypeVar("T")
-
-ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
-
-_STEPS_AT_A_TIME = 100
-"""The recursion limit is checked once per this many steps of a chain."""
-_MOST_STEPS = 6000
-_MOST_FRAMES = 15_400
-"""More frames would overflow the C stack and end the process: each takes about half a KB of 8 MB."""
-_LIMIT = 20_000
-"""Python's recursion limit. Closing steps takes more calls than reading them, but no more C stack."""
-
-
-def let_steps_nest() -> None:
-    """Raise Python's recursion limit for a long chain, whose iterators call each other.
-
-    Raises RecursionError if the C stack may overflow. A limit that is already above `_LIMIT` is left alone.
-    """
-    limit = sys.getrecursionlimit()
-    if limit > _LIMIT:
-        return
-    frames = steps = 0
-    for frame, _ in traceback.walk_stack(inspect.currentframe()):
-        frames, steps = frames + 1, steps + (frame.f_code is _deliver.__code__)
-    if steps > _MOST_STEPS or frames > _MOST_FRAMES:
-        raise RecursionError(f"the stack has no room for {steps:,} steps, each of which reads the next, and more")
-    if 3 * frames > limit:
-        sys.setrecursionlimit(min(4 * frames, _LIMIT))
 
 
 class Replaced(BaseException):
@@ -66,299 +35,6 @@ class Replaced(BaseException):
     def __init__(self, message: str) -> None:
         self.message = message
         """What the next step of the iterator says."""
-
-
-class Pass:
-    """One pass over a pipe."""
-
-    def __init__(self, pipe: Any) -> None:
-        self._pipe = weakref.ref(pipe)
-        self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
-        self.begun = self.ended = False
-        self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
-        self.upstream: Upstream | None = None
-        """The record of the reader of which this pass is a part; None at the end of the chain."""
-        self.resumed = False
-        """Whether this is part of a resumed pass, even if this one begins afresh."""
-        self.path = Path(0)
-        self.depth = 0
-        self.last_item: tuple[int, Any] | None = None
-        """The last item, once the iterator was closed while a reader may still fail with it, and when that was."""
-        self._pipes: list[DataPipe] = []  # a record of a source does not keep its pipe alive
-        self._upstreams: dict[int, Upstream] = {}
-        """The records of the sources, by the ids of their pipes."""
-        self._sources: list[Upstream] = []
-        """The records in the order of the sources; one that is read twice comes twice."""
-        self._logs: dict[Upstream, ReplayLog] = {}
-        """The snapshots of the sources that are read with numbers."""
-        self._checkpointer: Checkpointer | None = None
-        """The last snapshot, where a resumed pass runs again from one."""
-        self._inner_chains = 0
-        """The number of inner chains that were begun: chains that the step, or a function it calls, built."""
-        self.last_before: int | None = None
-        """The check value of the last item before the pass was resumed."""
-        self._last_value: int | None = None
-        """The check value of the last item, once the pass was given up."""
-
-    # Beginning
-
-    def start(self, pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> tuple[Iterable[T] | None, Iterable[T]]:
-        """Begin, afresh or from the loaded node. Return the operator's own iterator, and the same counted.
-
-        The own iterator is None where the pass resumes at its end.
-        """
-        self.begun = True
-        node = self._enter(pipe)
-        if pipe.guard.counts:
-            pipe.guard.begin(node.get("skipped", 0))
-        if node.get("at") == "end":
-            return None, ()
-        self.last_before = node.get("last_given")
-        self._begin_fields(pipe, node.get("own", {}))
-        if pipes := sources_of(pipe):
-            self._attach_sources(pipes, node)
-        if not pipe.holds_items and all(source.can_save for source in self._sources):
-            own = _own_iterator(pipe, iterate)
-            return own, own
-        kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
-        self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
-        self._inner_chains = node.get("inner", 0)
-        own = _own_iterator(pipe, iterate)
-        # What was emitted since the snapshot is made again and discarded.
-        return own, after(self._checkpointer.emitted.follow(own), node.get("skip", 0), last=self.last_before)
-
-    def _enter(self, pipe: Any) -> Node:
-        """Find out of which pass this one is a part, and return the node from which it begins."""
-        upstream: Upstream | None = vars(pipe).get("_upstream")
-        if upstream is None:
-            outer = _running_pass(self)
-            if outer is not None:
-                self.depth = outer.depth + 1
-                outer._begin_inner_chain(pipe)
-            # A step that builds a chain to read its source reads it in its own pass.
-            self.path = outer.path if outer is not None and not pipe._epoch else Path(pipe._epoch)
-            pipe._epoch = self.path.epoch + 1
-        else:
-            self.upstream, self.path, self.depth = upstream, upstream.next_path(), upstream.depth + 1
-            upstream.begun += 1
-            self.resumed, upstream.resumed = upstream.resumed, False
-            if self.depth % _STEPS_AT_A_TIME == 0:
-                let_steps_nest()
-        node: Node = pipe._take_node()
-        self.resumed = self.resumed or bool(node)
-        return node
-
-    def _begin_inner_chain(self, chain: Any) -> None:
-        step: Any = self._pipe()
-        number = step._number_of_inner_chain()
-        if number is None:
-            return
-        if not isinstance(step, Seeded):
-            inner_seeds(step).begin_random_pass(self.path)
-        seed_inner_chain(chain, step, number)
-
-    def count_inner_chain(self) -> int | None:
-        """Return how many inner chains were begun before, and count one; None if a resumed pass does not run again."""
-        if self._checkpointer is None:
-            return None
-        self._inner_chains += 1
-        return self._inner_chains - 1
-
-    def _begin_fields(self, pipe: Any, saved: Node) -> None:
-        """Set the attributes of a pass: to their defaults, or to what the state has."""
-        held, fields = vars(pipe), type(pipe)._state_fields
-        for name, field in fields.items():
-            held[name] = field.fresh()
-        if isinstance(pipe, Seeded):
-            if "pass_seed" not in saved:
-                pipe.begin_random_pass(self.path)
-        elif "_seed_of_chain" in held:
-            seed_foreign(pipe, self.path)
-        pipe.reset()
-        for name, value in saved.items():
-            held[name] = fields[name].load(value)
-
-    def _at_start(self, pipe: Any) -> Node:
-        """Return what a pass needs to be run again from its start."""
-        node: Node = {}
-        if isinstance(pipe, Seeded):
-            node["own"] = {"pass_seed": pipe.pass_seed}
-        if any(seeds := [each.source._foreign_seeds() for each in self._sources]):
-            node["sources"] = seeds
-        return node
-
-    def _attach_sources(self, pipes: list[DataPipe], node: Node) -> None:
-        """Let each source be read in this pass, and from its node if there is one."""
-        nodes = node.get("sources") or [None] * len(pipes)
-        reads = node.get("read") or [None] * len(pipes)
-        passes = node.get("passes")
-        self._pipes = pipes
-        for place, pipe in enumerate(pipes):
-            if id(pipe) in self._upstreams:
-                self._sources.append(self._upstreams[id(pipe)])
-                continue
-            resumes = nodes[place] is not None or reads[place] is not None
-            begun = passes[place] if passes else int(resumes)
-            upstream = Upstream(pipe, self.path, self.depth, begun - resumes, self.resumed)
-            self._upstreams[id(pipe)] = upstream
-            upstream.is_read = True
-            self._sources.append(upstream)
-            if resumes:
-                upstream.replay = nodes[place], reads[place] or [0, 0, 0]
-            upstream.source._attach_reader(upstream, nodes[place])
-            if upstream.begun and nodes[place] is None:  # reading it from here on is another pass
-                part: Any
-                for part in walk(pipe, stop=is_one_of_several):
-                    if isinstance(part, Resumable):
-                        part._node_loaded({"at": "end"})
-
-    def as_the_first(self) -> None:
-        """Let the sources be read as in the first pass over the chain, whatever pass this is."""
-        for upstream in self._upstreams.values():
-            upstream.path = FIRST_PASS
-            upstream.begin_at(None)
-
-    def begin_at(self, pipe: Any, node: Node | None) -> None:
-        """Let a source be read on from a node."""
-        self._upstreams[id(pipe)].begin_at(node)
-
-    def log_of(self, pipe: Any) -> ReplayLog:
-        """Return a log of a source that is read from its beginning, and is no part of the state."""
-        return ReplayLog(self._upstreams[id(pipe)].source, None, 0)
-
-    def read(self, pipe: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
-        """Return the numbered items of a source."""
-        upstream = self._upstreams[id(pipe)]
-        node, [at, first, pulled] = upstream.replay or (upstream.source._foreign_seeds(), [0, 0, 0])
-        upstream.replay = None
-        log = self._logs[upstream] = ReplayLog(upstream.source, node, at, first)
-        upstream.logged_pass = upstream.begun + 1
-        return Reading(log, pulled, drop)
-
-    # State
-
-    @property
-    def items_to_checkpoint(self) -> int:
-        """The number of items until a snapshot may be due."""
-        return 1 if self._checkpointer is None else self._checkpointer.items_to_go
-
-    def checkpoint(self, pipe: Any, items: int = 1) -> None:
-        """Count items, and record where the sources are if it is due. The operator must hold none of their items."""
-        if self._checkpointer is not None and all(source.can_save for source in self._sources):
-            self._checkpointer.count(items, lambda: collect(self.now(pipe)))
-
-    def save(self, pipe: Any) -> Generator[Any, Node | None, Node]:
-        """Return where the pass is; yield the sources whose nodes are needed."""
-        if self.error is not None:
-            raise RuntimeError(
-                f"the last pass over {step(pipe)} ended in {self.error}, and the items it had taken are lost: resume "
-                "from an earlier state, or begin a new pass"
-            )
-        if self.ended:
-            return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
-        if self._checkpointer is None or (not pipe.holds_items and self._can_restart()):
-            node = yield from self.now(pipe)
-        else:
-            node = self._checkpointer.node()
-        if self._sources:
-            return node
-        last = check_value(last_item(pipe)) if self._last_value is None else self._last_value
-        return node if last is None else {**node, "last_given": last}
-
-    def _can_restart(self) -> bool:
-        """Say whether each source has a state or is read with numbers."""
-        return all(source.can_save or source in self._logs for source in self._sources)
-
-    def now(self, pipe: Any) -> Generator[Any, Node | None, Node]:
-        """Return where the operator is. Its own attributes must be as after its last item."""
-        node: Node = {}
-        held = vars(pipe)
-        own = {name: field.save(held[name]) for name, field in type(pipe)._state_fields.items() if field.saved}
-        if own:
-            node["own"] = own
-        if pipe.guard.skipped:
-            node["skipped"] = pipe.guard.skipped
-        if self._inner_chains:
-            node["inner"] = self._inner_chains
-        if not self._sources:
-            return node
-        nodes: list[Node | None] = []
-        reads: list[list[int] | None] = []
-        passes: list[int] = []
-        usual: list[int] = []
-        for source in self._sources:
-            read, begun, is_begun = None, source.begun, 1
-            if (log := self._logs.get(source)) is not None:
-                _expect_needed(pipe, log)
-                found, read = log.restart()
-                begun = source.logged_pass
-            elif source.is_foreign or self._is_part(source):
-                found = yield source.source
-            elif (found := source.node) is not None:
-                begun += 1
-            else:
-                is_begun = 0
-            nodes.append(found)
-            reads.append(read)
-            usual.append(is_begun)
-            passes.append(is_begun if source.is_foreign else begun)
-        node["sources"] = nodes
-        if any(reads):
-            node["read"] = reads
-        if passes != usual:
-            node["passes"] = passes
-        return node
-
-    def _is_part(self, source: Upstream) -> bool:
-        """Say whether the pass over a source of ours has begun and is part of this one."""
-        current: Pass | None = vars(source.source).get("_pass")
-        return current is not None and current.begun and current.upstream is source
-
-    def source_ended(self, pipe: Any) -> None:
-        """Record that the pass over a source has ended: reading the source again is another pass."""
-        current: Pass | None = vars(pipe).get("_pass")
-        if current is not None and current.upstream is self._upstreams.get(id(pipe)):
-            current.upstream = None
-
-    # Ending
-
-    def is_running(self) -> bool:
-        """Say whether an item is being made now, by another thread or by the caller."""
-        iterator = None if self.iterator is None else self.iterator()
-        return iterator is not None and iterator.gi_running
-
-    def freeze(self) -> None:
-        """Replace functions given to `keep_from` by their values, when the pass has ended or was given up.
-
-        Such a function may reference the operator and would keep it alive.
-        """
-        for log in self._logs.values():
-            if log.needed is not None:
-                log.needed = log.oldest
-
-    def abandon(self, last: object) -> None:
-        """Keep what states and error notes need when the iterator is closed after item `last`."""
-        self.freeze()
-        self._last_value = None if self._sources else check_value(last)
-        if self.upstream is not None and self.upstream.is_read and last is not NO_ITEM:
-            self.last_item = next(_closings), last
-
-    def close(self) -> None:
-        """Close the iterators being read, and release the sources to other readers."""
-        for log in self._logs.values():
-            if (iterator := log.iterator()) is not None:
-                with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
-                    iterator.close()
-        for source in self._upstreams.values():
-            source.close()
-
-
-def _expect_needed(pipe: Any, log: ReplayLog) -> None:
-    if log.needed is None and log.pulled > log.start:
-        raise TypeError(
-            f"{step(pipe)} has read items by numbers, and not said which it still needs: before each of "
-            "its own it calls keep_from, or it does not say holds_items = False"
-        )
 
 
 @contextmanager
@@ -373,6 +49,17 @@ def first_pass_over(pipe: Any) -> Iterator[None]:
         upstream.close()
 
 
+def passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
+    """Return an `__iter__` that begins a pass over what the `__iter__` of an operator's class returns."""
+
+    @functools.wraps(iterate)
+    def __iter__(self: Any) -> Iterable[T]:  # noqa: N807
+        # A call by super().__iter__() is part of a pass that has begun.
+        return begin_pass(self, iterate) if type(self).__iter__ is __iter__ else iterate(self)
+
+    return __iter__
+
+
 def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe, and close a live iterator of an earlier pass."""
     if (earlier := pipe._pass) is not None and earlier.iterator is not None and earlier.iterator() is not None:
@@ -383,28 +70,8 @@ def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # start the generator, so that a newer iterator can throw into it; nothing is pulled
     current.iterator = weakref.ref(iterator)
-    _open.passes.add(current)
+    open_passes.passes.add(current)
     return iterator
-
-
-_closings = count()
-"""Numbers the iterators that are closed early."""
-
-
-class _Open(threading.local):
-    """The passes that were begun in this thread and may not have ended."""
-
-    def __init__(self) -> None:
-        self.passes: weakref.WeakSet[Pass] = weakref.WeakSet()
-
-
-_open = _Open()
-
-
-def _running_pass(but: Pass) -> Pass | None:
-    """Return the innermost pass, `but` one, that makes an item in this thread."""
-    running = (each for each in _open.passes if each is not but and each.is_running())
-    return max(running, key=lambda each: each.depth, default=None)
 
 
 @atexit.register
@@ -413,7 +80,7 @@ def _close_all() -> None:
 
     Iterators of other threads stay open: those threads would mistake a closed iterator for an exhausted one.
     """
-    for current in [*_open.passes]:
+    for current in [*open_passes.passes]:
         if current.iterator is None or (iterator := current.iterator()) is None:
             continue
         try:
@@ -454,20 +121,16 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         current.close()
         yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(message) from None
-    except Exception as error:
-        current.error = describe_item(error)
-        add_error_context(error, pipe)
-        shorten_traceback(error, _deliver.__code__)
-        raise
     except GeneratorExit:
         current.abandon(locals().get("item", NO_ITEM))
         if not current.begun:
             pipe._pass_unread()
         raise
-    except BaseException as error:  # Ctrl-C or a signal handler's error: the current item is lost
+    except BaseException as error:  # after Ctrl-C, too, the current item is lost
         current.error = describe_item(error)
-        if isinstance(error, SystemExit):  # from a user's function; ends a worker
+        if isinstance(error, (Exception, SystemExit)):  # a user's function may end a worker
             add_error_context(error, pipe)
+            shorten_traceback(error, _deliver.__code__)
         raise
     finally:
         if observer is not None:
@@ -485,18 +148,6 @@ def running_step(thread_id: int) -> str | None:
         if frame.f_code is _deliver.__code__:
             return describe_step(local_of(frame, "pipe"))
     return None
-
-
-def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
-    own = iterate(pipe)
-    if not hasattr(own, "__next__"):
-        raise TypeError(
-            f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
-            f"{type(own).__name__}: write `yield item` for each item"
-            + (", or `yield from` in place of `return`" if isinstance(own, Iterable) else "")
-        )
-    # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
-    return iter(pipe.__next__, object()) if own is pipe else own
 
 
 def replace_live_iterator(pipe: TorchIterDataPipe[Any], message: str | None = None) -> None:
@@ -517,13 +168,3 @@ def replace_live_iterator(pipe: TorchIterDataPipe[Any], message: str | None = No
             "itertools.tee in an operator"
         )
     earlier.throw(Replaced(message))
-
-
-def require_end(pipe: Iterable[Any]) -> None:
-    """Raise RuntimeError if a pipe was not read to its end; other libraries' pipes are not checked.
-
-    For `at_end` of operators that return `map` or `filter`: StopIteration in a user's function ends these silently.
-    """
-    current: Pass | None = vars(pipe).get("_pass")
-    if current is not None and not current.ended:
-        raise RuntimeError(ENDED_BY_STOP_ITERATION)

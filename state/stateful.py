@@ -9,9 +9,8 @@ from typing import Any, ClassVar, TypeVar
 from .error_context import add_error_context
 from .fields import StateField, Tally
 from .foreign import Resumable
-from .order_check import expect_same_order
-from .replay import Node, Reading
-from .run import ENDED_BY_STOP_ITERATION, Pass
+from .passes import ENDED_BY_STOP_ITERATION, Pass
+from .replay import Node, Reading, expect_same_order
 from .save import load_state, state_of
 from .sources import Upstream
 from .step_text import step

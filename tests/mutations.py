@@ -100,7 +100,7 @@ MUTATIONS = [
     ),
     Mutation(
         "states of older versions are read",
-        "state/save.py",
+        "state/header.py",
         'state.get("version", VERSION) != VERSION',
         'state.get("version", VERSION) > VERSION',
         "state/test_save_and_load.py state/test_resume_failures.py",

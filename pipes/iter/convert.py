@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, Tally, functional_datapipe, own
-from ...state.run import ENDED_BY_STOP_ITERATION
+from ...state.passes import ENDED_BY_STOP_ITERATION
 from ..bases.ahead.fetching import fetch_items, fetcher
 from ..bases.arguments import expect_indices
 from ..bases.striding import Positioned

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...errors.checks import expect_seconds
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
 from ...state.foreign import declares
-from ...state.run import Pass
+from ...state.passes import Pass
 from ...storage.local.locks import FileLock
 from ...storage.local.parts import lock_beside
 from ...storage.local.trust import expect_trusted, expect_trusted_folder

@@ -16,9 +16,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock.registry import Seeded, Tally, Throttle, seed_graph, walk
 from penstock.state import replay as reading
-from penstock.state import save as state
-from penstock.state.order_check import check_value
-from penstock.state.replay import ReplayLog
+from penstock.state.header import chain_shape
+from penstock.state.replay import ReplayLog, check_value
 from penstock.state.save import flatten, node_in
 
 
@@ -451,7 +450,7 @@ def test_what_is_one_object_in_a_node_is_one_step_and_one_object_again() -> None
 
 def test_a_source_of_several_pipes_is_in_the_shape_of_a_chain_once() -> None:
     shared = Source().map(str)
-    assert state.chain_shape(shared.filter(len).zip(shared)) == [
+    assert chain_shape(shared.filter(len).zip(shared)) == [
         "Zipper",
         "  Filter",
         "  Mapper",
