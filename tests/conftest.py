@@ -187,7 +187,11 @@ def fault_proxy(
 
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
-    """Ray on this machine, with four logical CPUs."""
+    """Ray on this machine, with four logical CPUs.
+
+    A trainer of Ray Train leaves its own handler of Ctrl-C behind, which would call Ray in later tests.
+    """
+    on_control_c = signal.getsignal(signal.SIGINT)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
@@ -196,3 +200,4 @@ def local_ray() -> Iterator[None]:
         ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
     yield
     ray.shutdown()
+    signal.signal(signal.SIGINT, on_control_c)
