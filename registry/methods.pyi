@@ -2091,7 +2091,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
-        **csv_options: typing.Any,
+        **format_options: typing.Any,
     ) -> penstock.pipes.iter.read_columns.CsvReader:
         """Yield the record batches of each CSV file, of at most `batch_size` rows.
 
@@ -2281,6 +2281,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
+        **format_options: typing.Any,
     ) -> penstock.pipes.iter.read_columns.IpcReader:
         """Yield the record batches of each Arrow IPC file, such as Feather, cut to at most `batch_size` rows.
 
@@ -2308,7 +2309,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
-        **json_options: typing.Any,
+        **format_options: typing.Any,
     ) -> penstock.pipes.iter.read_columns.JsonReader:
         """Yield the record batches of each JSON Lines file, of at most `batch_size` rows.
 
@@ -2368,6 +2369,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
+        **format_options: typing.Any,
     ) -> penstock.pipes.iter.read_columns.OrcReader:
         """Yield the record batches of each ORC file, of at most `batch_size` rows from one stripe.
 
@@ -2394,6 +2396,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
+        **format_options: typing.Any,
     ) -> penstock.pipes.iter.read_columns.ParquetReader:
         """Yield the record batches of each Parquet file, of at most `batch_size` rows from one row group.
 

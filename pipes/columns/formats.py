@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...errors.hints import mend_of_argument
 from ...errors.notes import add_note
 
 if TYPE_CHECKING:
@@ -311,8 +312,11 @@ PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record
 """The name of a part in each format."""
 
 
-def check_options(kind: str, options: Mapping[str, Any]) -> None:
-    """Raise TypeError for an option that a format lacks."""
+def check_options(kind: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise TypeError for an option that a format lacks; `known` are the arguments of its reader."""
+    if options and kind not in ("csv", "json"):
+        name = next(iter(options))
+        raise TypeError(f"got an unexpected keyword argument {name!r}{mend_of_argument(name, known)}")
     if options:
         from pyarrow import csv, json
 

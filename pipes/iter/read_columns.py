@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from ...registry import IterDataPipe, OnError, functional_datapipe
-from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+from ...registry import functional_datapipe
+from ..bases.rows.column_reader import ColumnReader
 
 __all__ = ["CsvReader", "IpcReader", "JsonReader", "OrcReader", "ParquetReader"]
 
@@ -76,31 +69,6 @@ class CsvReader(ColumnReader):
 
     kind = "csv"
 
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,
-        batch_size: int = BATCH_SIZE,
-        *,
-        unify: bool | pa.Schema = False,
-        prefetch: int = PREFETCH,
-        storage_options: Mapping[str, Any] | None = None,
-        on_error: OnError = "raise",
-        **csv_options: Any,
-    ) -> None:
-        self.csv_options = self.format_options = csv_options
-        super().__init__(
-            source,
-            columns,
-            filter,
-            batch_size,
-            unify=unify,
-            prefetch=prefetch,
-            storage_options=storage_options,
-            on_error=on_error,
-        )
-
 
 @functional_datapipe("read_json")
 class JsonReader(ColumnReader):
@@ -119,31 +87,6 @@ class JsonReader(ColumnReader):
     """
 
     kind = "json"
-
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,
-        batch_size: int = BATCH_SIZE,
-        *,
-        unify: bool | pa.Schema = False,
-        prefetch: int = PREFETCH,
-        storage_options: Mapping[str, Any] | None = None,
-        on_error: OnError = "raise",
-        **json_options: Any,
-    ) -> None:
-        self.json_options = self.format_options = json_options
-        super().__init__(
-            source,
-            columns,
-            filter,
-            batch_size,
-            unify=unify,
-            prefetch=prefetch,
-            storage_options=storage_options,
-            on_error=on_error,
-        )
 
 
 @functional_datapipe("read_ipc")

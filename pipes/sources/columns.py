@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
 from ..bases.listing import expect_roots
-from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
+from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 
@@ -21,13 +22,28 @@ if TYPE_CHECKING:
 __all__ = ["Paths", "files_of", "read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
 
 R = TypeVar("R", bound=ColumnReader)
+C = TypeVar("C", bound=Callable[..., Any])
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """The path or URL of a file, of a folder, or with a pattern; or a list of them."""
 
 
+def _shows_options(function: C) -> C:
+    """Let the signature of a function show the options of `ColumnReader`, in place of `**options` or before others."""
+    parameters = {**inspect.signature(function).parameters}
+    others = parameters.popitem()[1]
+    for name, each in inspect.signature(ColumnReader).parameters.items():
+        if each.kind is inspect.Parameter.KEYWORD_ONLY:
+            parameters[name] = each
+    if others.name != "options":
+        parameters[others.name] = others
+    function.__signature__ = inspect.signature(function).replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
+    return function
+
+
 @takes_old_names(read_ahead="prefetch")
 @takes_only()
+@_shows_options
 def read_parquet(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -36,10 +52,7 @@ def read_parquet(
     *,
     shuffle_row_groups: bool = False,
     hive: bool = True,
-    unify: bool | pa.Schema = False,
-    prefetch: int = PREFETCH,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
+    **options: Unpack[ColumnOptions],
 ) -> ParquetReader:
     """Return a chain that yields the record batches of Parquet files.
 
@@ -61,21 +74,12 @@ def read_parquet(
     [{'price': [2, 3], 'year': [2024, 2024]}]
     """
     return _reading(
-        ParquetReader,
-        paths,
-        columns,
-        filter,
-        batch_size,
-        hive,
-        shuffle_row_groups=shuffle_row_groups,
-        unify=unify,
-        prefetch=prefetch,
-        storage_options=storage_options,
-        on_error=on_error,
+        ParquetReader, paths, columns, filter, batch_size, hive, shuffle_row_groups=shuffle_row_groups, **options
     )
 
 
 @takes_old_names(read_ahead="prefetch")
+@_shows_options
 def read_csv(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -83,10 +87,6 @@ def read_csv(
     batch_size: int = BATCH_SIZE,
     *,
     hive: bool = True,
-    unify: bool | pa.Schema = False,
-    prefetch: int = PREFETCH,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
     **csv_options: Any,
 ) -> CsvReader:
     r"""Return a chain that yields the record batches of CSV files.
@@ -102,22 +102,11 @@ def read_csv(
     >>> [batch.to_pydict() for batch in ps.read_csv(folder)]
     [{'id': [0, 1]}]
     """
-    return _reading(
-        CsvReader,
-        paths,
-        columns,
-        filter,
-        batch_size,
-        hive,
-        unify=unify,
-        prefetch=prefetch,
-        storage_options=storage_options,
-        on_error=on_error,
-        **csv_options,
-    )
+    return _reading(CsvReader, paths, columns, filter, batch_size, hive, **csv_options)
 
 
 @takes_old_names(read_ahead="prefetch")
+@_shows_options
 def read_json(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -125,10 +114,6 @@ def read_json(
     batch_size: int = BATCH_SIZE,
     *,
     hive: bool = True,
-    unify: bool | pa.Schema = False,
-    prefetch: int = PREFETCH,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
     **json_options: Any,
 ) -> JsonReader:
     r"""Return a chain that yields the record batches of JSON Lines files.
@@ -144,23 +129,12 @@ def read_json(
     >>> [batch.to_pydict() for batch in ps.read_json(folder)]
     [{'id': [0, 1]}]
     """
-    return _reading(
-        JsonReader,
-        paths,
-        columns,
-        filter,
-        batch_size,
-        hive,
-        unify=unify,
-        prefetch=prefetch,
-        storage_options=storage_options,
-        on_error=on_error,
-        **json_options,
-    )
+    return _reading(JsonReader, paths, columns, filter, batch_size, hive, **json_options)
 
 
 @takes_old_names(read_ahead="prefetch")
 @takes_only()
+@_shows_options
 def read_ipc(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -168,10 +142,7 @@ def read_ipc(
     batch_size: int = BATCH_SIZE,
     *,
     hive: bool = True,
-    unify: bool | pa.Schema = False,
-    prefetch: int = PREFETCH,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
+    **options: Unpack[ColumnOptions],
 ) -> IpcReader:
     """Return a chain that yields the record batches of Arrow IPC files.
 
@@ -184,22 +155,12 @@ def read_ipc(
     >>> [batch.to_pydict() for batch in ps.read_ipc(folder)]
     [{'id': [0, 1]}]
     """
-    return _reading(
-        IpcReader,
-        paths,
-        columns,
-        filter,
-        batch_size,
-        hive,
-        unify=unify,
-        prefetch=prefetch,
-        storage_options=storage_options,
-        on_error=on_error,
-    )
+    return _reading(IpcReader, paths, columns, filter, batch_size, hive, **options)
 
 
 @takes_old_names(read_ahead="prefetch")
 @takes_only()
+@_shows_options
 def read_orc(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -207,10 +168,7 @@ def read_orc(
     batch_size: int = BATCH_SIZE,
     *,
     hive: bool = True,
-    unify: bool | pa.Schema = False,
-    prefetch: int = PREFETCH,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
+    **options: Unpack[ColumnOptions],
 ) -> OrcReader:
     """Return a chain that yields the record batches of ORC files.
 
@@ -223,18 +181,7 @@ def read_orc(
     >>> [batch.to_pydict() for batch in ps.read_orc(folder)]
     [{'id': [0, 1]}]
     """
-    return _reading(
-        OrcReader,
-        paths,
-        columns,
-        filter,
-        batch_size,
-        hive,
-        unify=unify,
-        prefetch=prefetch,
-        storage_options=storage_options,
-        on_error=on_error,
-    )
+    return _reading(OrcReader, paths, columns, filter, batch_size, hive, **options)
 
 
 def _reading(
@@ -246,19 +193,15 @@ def _reading(
     hive: bool,
     *,
     shuffle_row_groups: bool = False,
-    storage_options: Mapping[str, Any] | None,
-    on_error: OnError,
     **options: Any,
 ) -> R:
+    common: dict[str, Any] = {name: options[name] for name in ("storage_options", "on_error") if name in options}
     # The lister compares the values of folders as text, which times of another form are not.
     by_folder = None if _has_times(options.get("unify")) else filter
-    files: IterDataPipe[Any] = files_of(paths, reader.kind, storage_options, on_error, hive, by_folder)
+    files: IterDataPipe[Any] = files_of(paths, reader.kind, hive=hive, filter=by_folder, **common)
     if shuffle_row_groups:
-        files = files.shuffle_row_groups(filter, storage_options=storage_options, on_error=on_error)
-    shared_out = files.sharding_filter()
-    return reader(
-        shared_out, columns, filter, batch_size, storage_options=storage_options, on_error=on_error, **options
-    )
+        files = files.shuffle_row_groups(filter, **common)
+    return reader(files.sharding_filter(), columns, filter, batch_size, **options)
 
 
 def _has_times(unify: bool | pa.Schema | None) -> bool:
@@ -270,8 +213,8 @@ def _has_times(unify: bool | pa.Schema | None) -> bool:
 def files_of(
     paths: Paths,
     kind: str,
-    storage_options: Mapping[str, Any] | None,
-    on_error: OnError,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
     hive: bool = False,
     filter: str | pc.Expression | None = None,
 ) -> TableFileLister:

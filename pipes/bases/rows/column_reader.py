@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from ....errors.secrets import Options, without_secrets
 from ....registry import (
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-__all__ = ["BATCH_SIZE", "PREFETCH", "ColumnReader"]
+__all__ = ["BATCH_SIZE", "ColumnOptions", "ColumnReader"]
 
 BATCH_SIZE = 65536
 """Default maximum rows of a batch."""
@@ -46,6 +47,15 @@ PREFETCH = 2
 
 _FOOTERS = 32 * 2**20
 """Maximum bytes of cached footers, kept for files read by row group."""
+
+
+class ColumnOptions(TypedDict, total=False):
+    """The options that all column readers take by keyword, for type checkers; `ColumnReader` has the defaults."""
+
+    unify: bool | pa.Schema
+    prefetch: int
+    storage_options: Mapping[str, Any] | None
+    on_error: OnError
 
 
 class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
@@ -60,9 +70,6 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
     kind: ClassVar[str]
     """The format of the files, a key of `FORMATS`."""
-
-    format_options: Mapping[str, Any] = {}
-    """Options of the format, set by subclasses."""
 
     _target: pa.Schema | None = own(None, saved=False)
     _seen: tuple[str, pa.Schema] | None = own(None, saved=False)
@@ -80,6 +87,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         prefetch: int = PREFETCH,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
+        **format_options: Any,
     ) -> None:
         expect_names(columns)
         expect_whole("batch_size", batch_size)
@@ -91,7 +99,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
 
             if not isinstance(unify, pa.Schema):
                 raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
-        check_options(self.kind, self.format_options)
+        check_options(self.kind, format_options, [*inspect.signature(type(self)).parameters])
         self.source = source
         self._columns = columns
         self._filter = filter
@@ -99,6 +107,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self.unify = unify
         self._prefetch = prefetch
         self.storage_options = Options(storage_options)
+        self.format_options = format_options
         self.on_error = on_error
         self.guard = Guard(on_error)
 
