@@ -312,7 +312,7 @@ PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record
 """The name of a part in each format."""
 
 
-def check_options(kind: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_options(kind: str, options: Mapping[str, Any], known: list[str]) -> None:
     """Raise TypeError for an option that a format lacks; `known` are the arguments of its reader."""
     if options and kind not in ("csv", "json"):
         name = next(iter(options))
