@@ -3,6 +3,7 @@ from . import datasets as datasets
 from . import testing as testing
 from .pipes import iter as iter
 from .pipes import map as map
+from .pipes.bases.splitting.splitter import Splitter as Splitter
 from .pipes.columns.schema import schema as schema
 from .pipes.sources.columns import read_csv as read_csv
 from .pipes.sources.columns import read_ipc as read_ipc
@@ -26,7 +27,6 @@ from .registry import MapDataPipe as MapDataPipe
 from .registry import Retry as Retry
 from .registry import Seeded as Seeded
 from .registry import Skip as Skip
-from .registry import Splitter as Splitter
 from .registry import Tally as Tally
 from .registry import functional_datapipe as functional_datapipe
 from .registry import own as own

@@ -22,7 +22,6 @@ from .map_pipe import MapDataPipe
 from .pipe import IterDataPipe
 from .registration import Operator, functional_datapipe, later, operators
 from .sharding import apply_sharding, sharding_points
-from .splitter import Splitter
 
 __all__ = [
     "PREPARATIONS",
@@ -41,7 +40,6 @@ __all__ = [
     "Retry",
     "Seeded",
     "Skip",
-    "Splitter",
     "Tally",
     "Throttle",
     "add_error_context",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..registry.splitter import Splitter
+from ..pipes.bases.splitting.splitter import Splitter
 from ..state.foreign import TorchMapDataPipe
 from ..state.graph import walk
 from ..state.step_text import kept_arguments

@@ -58,14 +58,14 @@ MUTATIONS = [
     ),
     Mutation(
         "of a demux, the fullest branch counts, not all",
-        "registry/splitter.py",
+        "pipes/bases/splitting/splitter.py",
         "return sum(numbers)",
         "return max(numbers, default=0)",
         "operators/test_fork_and_demux.py",
     ),
     Mutation(
         "a branch that goes back misses an item",
-        "registry/splitter.py",
+        "pipes/bases/splitting/generation.py",
         "queue.miss_from(self.dealt)",
         "queue.miss_from(self.dealt + 1)",
         "state/test_resume_branches.py",

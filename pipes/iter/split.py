@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 from ...errors.policy import Skipped
-from ...registry import Guard, IterDataPipe, OnError, Splitter, expect_whole, functional_datapipe, own
-from ...registry.splitter import Forking
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..bases.input_columns import check_function
+from ..bases.splitting.splitter import Forking, Splitter
 
 T = TypeVar("T")
 

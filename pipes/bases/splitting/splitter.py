@@ -17,171 +17,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
-from itertools import count
-from math import inf
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
-from ..state.error_context import add_error_context
-from ..state.fields import NotPlain, own
-from ..state.graph import walk
-from ..state.passes import let_steps_nest
-from ..state.replay import Node
-from ..state.run import replace_live_iterator
-from ..state.seeds import Path
-from ..state.sources import Upstream, capture
-from .pipe import IterDataPipe
+from ....registry import IterDataPipe, Node, Path, add_error_context, capture, own, replace_live_iterator, walk
+from ....state.fields import NotPlain
+from ....state.passes import let_steps_nest
+from ....state.sources import Upstream
+from .branch import Branch
+from .generation import Entry, Generation, Queue
 
-__all__ = ["Branch", "Entry", "Forking", "Splitter"]
-
-T = TypeVar("T")
-
-Entry = tuple[int, Any]
-"""A number and its item."""
-
-_generation_numbers = count()
-
-
-class Queue:
-    """The items that wait for one branch. Only the branch holds its queue, so both are freed together."""
-
-    __slots__ = ("__weakref__", "entries", "missed_from", "number", "since", "takes_from")
-
-    def __init__(self, number: int, since: float) -> None:
-        self.number = number
-        """The number of the branch."""
-        self.since = since
-        """The branch has missed no item from this number on."""
-        self.takes_from = since
-        """The number of the first item to add; earlier items are already here or not wanted."""
-        self.missed_from: int | None = None
-        """The number from which on items no longer wait for the branch, because too many did."""
-        self.entries: deque[Entry] = deque()
-
-    def place(self, dealt: int) -> int:
-        """Return the number of the next item of the branch, given that all items before `dealt` were dealt.
-
-        Exact in the thread that reads the branch, even while another thread deals. Other threads may get a lower one.
-        """
-        try:
-            return self.entries[0][0]
-        except IndexError:
-            if (missed_from := self.missed_from) is not None:
-                return missed_from
-            takes_from = self.takes_from
-            return dealt if takes_from == inf else max(dealt, int(takes_from))  # inf: just given up
-
-    def take_again_from(self, place: int) -> None:
-        """Drop all items, and take those from number `place` on."""
-        self.entries.clear()
-        self.takes_from, self.missed_from = place, None
-
-    def miss_from(self, number: int) -> None:
-        """Take no more items from number `number` on, until the source is read again for them."""
-        self.missed_from = number
-        self.takes_from = inf
-
-    def skip_to(self, place: int) -> None:
-        """Drop the items before number `place`."""
-        while self.entries and self.entries[0][0] < place:
-            self.entries.popleft()
-        self.takes_from = max(self.takes_from, place)
-        self.since = place
-
-    def give_up(self) -> None:
-        """Drop all items and take no more. An error's traceback may keep the queue alive."""
-        self.since = self.takes_from = inf
-        self.missed_from = None
-        self.entries.clear()
-
-
-class _Generation:
-    """One pass over the source, and the branch passes that read it. Only the branches hold it."""
-
-    def __init__(self, path: Path) -> None:
-        self.number = next(_generation_numbers)
-        self.path = path
-        self.joined: set[int] = set()
-        """The branches that had an iterator in this generation."""
-        self.gone: set[int] = set()
-        """The branches whose passes ended or were given up."""
-        self.queues: dict[int, weakref.ref[Queue]] = {}
-        self.items: Iterator[Any] | None = None
-        self.dealt = 0
-        self.over = self.ended = False
-        self.goes_on = False
-        """Whether this is part of a resumed pass."""
-        self._room = 0
-        self._error: BaseException | None = None
-
-    def readers(self) -> list[Queue]:
-        """Return the queues of the branches that exist and may read on."""
-        found = [reference() for reference in [*self.queues.values()]]
-        return [
-            queue for queue in found if queue is not None and (queue.takes_from < inf or queue.missed_from is not None)
-        ]
-
-    def queue_for(self, number: int) -> Queue:
-        """Return a new queue for a branch."""
-        queue = Queue(number, 0 if self.items is None else self.dealt)
-        self.queues[number] = weakref.ref(queue)
-        self._room = 0
-        return queue
-
-    def end(self) -> None:
-        """End the generation. Readers find their queues empty and pull, which raises RuntimeError."""
-        self.over = True
-        for queue in self.readers():
-            queue.entries.clear()
-
-    def pull(self, deal: Callable[[Any, dict[int, weakref.ref[Queue]]], int]) -> bool:
-        """Pull and deal one item; return False at the end of the source."""
-        if self._error is not None:
-            raise (
-                self._error
-                if isinstance(self._error, (Exception, SystemExit))  # SystemExit is meant for all branches
-                else RuntimeError(f"the pass over the source of these branches ended in {self._error!r}")
-            )
-        if self.items is None or self.ended:
-            return False
-        try:
-            dealt = next(self.items)
-        except StopIteration:
-            self.ended = True
-            return False
-        except BaseException as error:
-            self._error = error
-            raise
-        self.dealt = deal(dealt, self.queues) + 1  # set after queueing: a branch with an empty queue stands here
-        return True
-
-    def find_room(
-        self, reader: Queue, size: int, number_waiting: Callable[[Iterable[int]], int]
-    ) -> tuple[int, int] | None:
-        """Reserve room for one item in the buffer. If it is full, return the slowest branch and its queue's length.
-
-        Waiting items are counted only when there may be too many.
-        """
-        self._room -= 1
-        if self._room >= 0:
-            return None
-        others = [each for each in self.readers() if each is not reader and each.missed_from is None]
-        waiting = {each.number: len(each.entries) for each in others}
-        self._room = size - number_waiting(waiting.values())
-        return None if self._room >= 0 else max(waiting.items(), key=lambda pair: pair[1])
-
-    def stop_queueing(self, number: int) -> None:
-        """Let no more items wait for a branch, until it begins the source again."""
-        queue = self.queues[number]()
-        if queue is not None:
-            queue.miss_from(self.dealt)
-
-    def oldest(self) -> int:
-        """Return the number of the oldest item that some branch still needs, at most that of the next item."""
-        dealt = self.dealt
-        return min([dealt, *(queue.place(dealt) for queue in self.readers())])
+__all__ = ["Branch", "Forking", "Splitter"]
 
 
 class Splitter(IterDataPipe[Any]):
@@ -313,13 +160,13 @@ class Splitter(IterDataPipe[Any]):
         """Record a branch, without keeping it alive."""
         if "_known" not in vars(self):
             self._known: weakref.WeakValueDictionary[int, Branch[Any]] = weakref.WeakValueDictionary()
-            self._generation: weakref.ref[_Generation] | None = None
+            self._generation: weakref.ref[Generation] | None = None
             self._places: dict[int, float] = {}
             # Reentrant: a source that reads its own branch should raise an error, not deadlock.
             self._lock = threading.RLock()
         self._known[branch.number] = branch
 
-    def _live(self) -> _Generation | None:
+    def _live(self) -> Generation | None:
         generation = self._generation() if self._generation is not None else None
         return None if generation is None or generation.over else generation
 
@@ -351,9 +198,9 @@ class Splitter(IterDataPipe[Any]):
                 generation.end()
                 replace_live_iterator(self)
 
-    def _begin_generation(self, path: Path) -> _Generation:
+    def _begin_generation(self, path: Path) -> Generation:
         self.end_generation()
-        generation = _Generation(path)
+        generation = Generation(path)
         self._generation = weakref.ref(generation)
         for branch in [*self._known.values()]:
             branch.queue, branch.generation = generation.queue_for(branch.number), generation
@@ -372,7 +219,7 @@ class Splitter(IterDataPipe[Any]):
 
     # Reading
 
-    def begin(self, branch: Branch[Any], node: Node | None) -> tuple[_Generation, Queue]:
+    def begin(self, branch: Branch[Any], node: Node | None) -> tuple[Generation, Queue]:
         """Let a branch read on from its place: from a node of this pipe that precedes the place, or afresh."""
         goes_on = branch._pass is not None and branch._pass.resumed
         with self._lock:
@@ -400,7 +247,7 @@ class Splitter(IterDataPipe[Any]):
             queue.skip_to(place)
             return generation, queue
 
-    def _begin_source_again(self, generation: _Generation, node: Node | None) -> None:
+    def _begin_source_again(self, generation: Generation, node: Node | None) -> None:
         """Read the source again from a node, for a branch that needs earlier items; others take what is new."""
         for each in generation.readers():
             each.takes_from = max(each.takes_from, generation.dealt)
@@ -425,7 +272,7 @@ class Splitter(IterDataPipe[Any]):
             return capture(self)
         return None
 
-    def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
+    def _begin_source(self, generation: Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source at a node of this pipe."""
         super()._attach_reader(Upstream(self, generation.path, resumed=goes_on), node)
         let_steps_nest()
@@ -433,7 +280,7 @@ class Splitter(IterDataPipe[Any]):
         generation.items, generation.ended = iter(self), False
         generation.dealt = _first_of(node)
 
-    def pull(self, branch: Branch[Any], generation: _Generation, queue: Queue) -> bool:
+    def pull(self, branch: Branch[Any], generation: Generation, queue: Queue) -> bool:
         """Pull from the source until an item waits for a branch; return False at the end of the source."""
         with self._lock:
             while not queue.entries:
@@ -498,134 +345,3 @@ def _first_of(node: Node | None) -> int:
     """Return the number of the first item after a node of a splitter."""
     reads = (node or {}).get("read")
     return reads[0][1] if reads else 0
-
-
-class Branch(IterDataPipe[T]):
-    """Yield the items that a splitter deals to one of its branches."""
-
-    holds_items = False
-    is_one_of_several = True
-    transient = ("queue", "generation", "joined", "_left", "_begins_from")
-    source: Splitter
-    place: int = own(0)
-    """The number of the first item to yield when a pass resumes from a state."""
-
-    def __init__(self, source: Splitter, number: int) -> None:
-        self.source = source
-        self.number = number
-        self._prepare()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if "number" in state:  # missing where torch only traverses the graph
-            self._prepare()
-
-    def _prepare(self) -> None:
-        self.queue: Queue | None = None
-        self.generation: _Generation | None = None
-        self.joined = -1
-        """The number of the generation that the last iterator joined."""
-        self._left: Node | None = None
-        """The node of the branch when its pass was given up."""
-        self._begins_from: Node | None = None
-        self.source.know(self)
-
-    def __iter__(self) -> Iterator[T]:
-        source, convert = self.source, self.source.conversion(self.number)
-        generation, queue = source.begin(self, self._begins_from)
-        entries = queue.entries
-        try:
-            while entries or source.pull(self, generation, queue):
-                try:
-                    _, item = entries.popleft()
-                except IndexError:
-                    continue  # a new generation emptied the queue: pull raises
-                yield item if convert is None else self._converted(convert, item)
-        except GeneratorExit:
-            # Keep the place for states, though the queue is given up.
-            if not generation.over:
-                try:  # noqa: SIM105 - `suppress` may be gone during interpreter shutdown
-                    self._left = self._now(generation, queue, [capture(source)])
-                except TypeError:
-                    pass  # not plain, or interpreter shutdown
-            raise
-        finally:
-            self._give_up(generation, queue)
-
-    def _pass_unread(self) -> None:
-        if self.generation is not None and self.queue is not None:
-            self._give_up(self.generation, self.queue)
-
-    def _give_up(self, generation: _Generation, queue: Queue) -> None:
-        """Stop queueing items for the branch in a generation."""
-        queue.give_up()
-        generation.gone.add(self.number)
-        if self.queue is queue:
-            self.queue = self.generation = None
-
-    def _converted(self, convert: Callable[[Any], T], item: Any) -> T:
-        try:
-            return convert(item)
-        except Exception as error:
-            add_error_context(error, self.source, item)
-            raise
-
-    def __len__(self) -> int:
-        return self.source.length(self.number)
-
-    def _pass_opened(self) -> None:
-        upstream: Upstream | None = vars(self).get("_upstream")
-        if upstream is None:  # read directly: join the pass of the other branches, unless a state was loaded
-            self._epoch = self._next_epoch()
-        self.source.add_reader(self, Path(self._epoch) if upstream is None else upstream.next_path())
-
-    def _next_epoch(self) -> int:
-        live = self.source._live()
-        if self._resume_node is not None or live is None:
-            return self._epoch
-        begins_another = self.number in live.joined and live.items is not None
-        return max(live.path.epoch + begins_another, self._epoch)
-
-    # State
-
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
-        current = self._pass
-        if current is None or not current.begun or current.ended:
-            return (yield from super()._save_node())
-        live, generation, queue = self.source._live(), self.generation, self.queue
-        if live is not None and live.number != self.joined:
-            return None  # another generation has begun
-        if self._left is not None:
-            return self._left
-        if generation is None or queue is None:
-            return (yield from super()._save_node())
-        return self._now(generation, queue, [(yield self.source)])
-
-    @staticmethod
-    def _now(generation: _Generation, queue: Queue, nodes: list[Node | None]) -> Node:
-        return {"own": {"place": queue.place(generation.dealt)}, "sources": nodes}
-
-    def _epoch_of_state(self) -> int:
-        live = self.source._live()
-        if live is None or self.number in live.joined or self._resume_node is not None:
-            return super()._epoch_of_state()
-        return max(live.path.epoch, self._epoch)
-
-    def _take_node(self) -> Node:
-        node = super()._take_node()
-        self._left, self._begins_from = None, next(iter(node.get("sources", ())), None)
-        if node.get("at") == "end" and self.queue is not None and self.generation is not None:
-            self._give_up(self.generation, self.queue)
-        return {name: value for name, value in node.items() if name != "sources"}
-
-    def _reset_passes(self) -> None:
-        super()._reset_passes()
-        self.source._places.pop(self.number, None)
-        self.queue = self.generation = self._left = None
-        self.joined = -1
-
-    def _node_loaded(self, node: Node) -> None:
-        if node.get("at") == "end":
-            self.source.expect_at(self, inf)
-        elif "own" in node:
-            self.source.expect_at(self, node["own"].get("place", 0))

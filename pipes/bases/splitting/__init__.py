@@ -1,0 +1,1 @@
+"""Operators that give several pipes."""
