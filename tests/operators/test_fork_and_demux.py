@@ -751,7 +751,7 @@ class Reader:
             del self.iterators[number], self.model.places[number]
 
     def close(self, number: int) -> None:
-        if (iterator := self.iterators.pop(number, None)) is not None:
+        if number in self.model.read and (iterator := self.iterators.pop(number, None)) is not None:
             iterator.close()
 
     def drop(self, number: int) -> None:

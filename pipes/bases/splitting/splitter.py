@@ -225,6 +225,8 @@ class Splitter(IterDataPipe[Any]):
         with self._lock:
             generation, queue = branch.generation, branch.queue
             if generation is None or queue is None or generation.over or generation.number != branch.joined:
+                if branch._pass is not None:  # it has read nothing: the next pass is of the same epoch
+                    branch._epoch = branch._pass.path.epoch
                 raise self._replaced(branch)
             if generation.items is None:
                 if goes_on:  # an earlier generation, now gone, may have read the source
