@@ -138,7 +138,8 @@ with loader_of(spec, workers, shards, prefetch, seed) as loader:
 
 def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, items: int) -> list[Any]:
     """Run a program that reads a loader; kill it and its workers when it has told of so many items, or at the end."""
-    program = PROGRAM.format(folders=[str(Path(__file__).parents[1] / "support")])
+    folder = Path(__file__).parent
+    program = PROGRAM.format(folders=[str(folder), str(folder.parent / "support")])
     command = [python(), "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
