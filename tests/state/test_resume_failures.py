@@ -295,69 +295,6 @@ def test_a_chain_of_200_steps_resumes_under_workers() -> None:
 # A state of a chain with other arguments
 
 
-def batches_of(size: int) -> Any:
-    return IterableWrapper(range(12)).batch(size)
-
-
-def shuffled_by(size: int) -> Any:
-    return IterableWrapper(range(12)).shuffle(buffer_size=size)
-
-
-def numbers(length: int) -> Any:
-    return IterableWrapper(range(length)).enumerate()
-
-
-OTHER_ARGUMENTS = [
-    pytest.param(batches_of, 2, 3, ["batch", "batch_size", "2", "3"], id="batch"),
-    pytest.param(shuffled_by, 4, 400, ["shuffle", "buffer_size", "4", "400"], id="shuffle"),
-    pytest.param(numbers, 12, 40, ["IterableWrapper", "12", "40"], id="length"),
-]
-
-
-def assert_names(error: BaseException, parts: list[str]) -> None:
-    """The class of a step stands for its method."""
-    text = str(error).replace("Batcher", "batch").replace("Shuffler", "shuffle")
-    assert [part for part in parts if part not in text] == []
-
-
-@pytest.mark.parametrize(("make", "before", "after", "parts"), OTHER_ARGUMENTS)
-def test_a_state_of_other_arguments_is_refused_unless_that_is_wanted(
-    make: Callable[[int], Any], before: int, after: int, parts: list[str]
-) -> None:
-    state = state_after(lambda: make(before), 2)
-    with pytest.raises(ValueError, match="argument|length") as caught:
-        make(after).load_state_dict(state)
-    assert_names(caught.value, parts)
-    same = make(before)
-    same.load_state_dict(state)
-    assert [*same] == [*islice(seeded(lambda: make(before)), 2, None)]
-    other = make(after)
-    other.load_state_dict(state, strict=False)
-    assert 0 < len([*other]) < 60
-
-
-@pytest.mark.parametrize(("make", "before", "after", "parts"), OTHER_ARGUMENTS)
-def test_a_loader_refuses_a_state_of_other_arguments_unless_that_is_wanted(
-    make: Callable[[int], Any], before: int, after: int, parts: list[str]
-) -> None:
-    with loader_of(lambda: make(before), 0) as loader:
-        list(islice(loader, 2))
-        state = from_json(as_json(loader.state_dict()))
-    with loader_of(lambda: make(after), 0) as loader:
-        with pytest.raises(ValueError, match="argument|length") as caught:
-            loader.load_state_dict(state)
-        assert_names(caught.value, parts)
-        loader.load_state_dict(state, strict=False)
-        assert 0 < len([*loader]) < 60
-
-
-def test_functions_and_seeds_may_be_others() -> None:
-    state = state_after(lambda: IterableWrapper(range(9)).shuffle().map(lambda x: x + 1), 2)
-    other = IterableWrapper(range(9)).shuffle().set_seed(7).map(lambda x: x + 2)
-    other.load_state_dict(state)
-    assert len([*other]) == 7
-
-
 # How much is read again
 
 
