@@ -380,42 +380,4 @@ def test_little_more_is_read_again_than_what_is_held(
 
 # States that were tampered with
 
-HARMLESS = tuple(
-    f": {how}" for how in ("ran", "ValueError", "TypeError", "KeyError", "IndexError", "OverflowError", "RuntimeError")
-)
-"""What may come of a state that was tampered with: it runs no code, and does not hang or fill the memory."""
 
-TAMPER = Path(__file__).parents[1] / "support" / "tampered_states.py"
-
-
-def outcomes(*arguments: str) -> list[str]:
-    """Run the program that loads tampered states, apart from this one: it may hang, or fill the memory."""
-    command = [python(), str(TAMPER), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout.splitlines()
-
-
-@pytest.mark.parametrize("chain", ["linear", "branched", "grouped", "cached"])
-def test_no_place_of_a_state_of_a_loader_runs_code(chain: str) -> None:
-    told = outcomes(chain, "code", "0")
-    assert len(told) > 20, "there are fewer places in the state than there should be"
-    assert [line for line in told if not line.endswith(HARMLESS)] == []
-
-
-def test_no_place_of_a_state_that_workers_load_runs_code() -> None:
-    told = outcomes("linear", "code", "2")
-    assert len(told) > 5
-    assert [line for line in told if not line.endswith(HARMLESS)] == []
-
-
-@pytest.mark.parametrize("chain", ["linear", "branched", "grouped", "cached"])
-def test_other_values_in_a_state_are_errors_or_harmless(chain: str) -> None:
-    told = outcomes(chain, "values", "0")
-    assert len(told) > 40, "there are fewer numbers in the state than there should be"
-    assert [line for line in told if not line.endswith(HARMLESS)] == []
-
-
-@pytest.mark.parametrize("number", [10**18, 10**30, 0, -1, 1.5, "3"])
-def test_a_number_of_shards_that_cannot_be_is_refused_at_once(number: Any) -> None:
-    assert outcomes("linear", "shards", repr(number)) == [f"['num_shards'] = {number!r}: ValueError"]
