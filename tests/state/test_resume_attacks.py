@@ -158,42 +158,6 @@ def test_an_operator_that_does_not_say_what_it_needs_is_an_error_when_a_state_is
         dp.state_dict()
 
 
-class Total(ps.IterDataPipe[float]):
-    """The sum so far."""
-
-    holds_items = False
-    total: float = ps.own(0)
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[float]:
-        for item in self.source:
-            self.total += item
-            yield self.total
-
-
-@pytest.mark.parametrize("items", [[-1, 1, -3], [0.5, -0.25, 3.0]])
-def test_an_own_number_may_be_any(items: list[float]) -> None:
-    ps.check_operator(lambda: Total(numbers(items)))
-
-
-class Seen(Total):
-    """All items so far; the default is a list, and not a function that makes one."""
-
-    seen: list[int] = ps.own([])
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in self.source:
-            self.seen.append(item)
-            yield [*self.seen]
-
-
-def test_a_list_for_a_default_is_of_one_pass_only() -> None:
-    dp, other = Seen(numbers(range(3))), Seen(numbers(range(3)))
-    assert [list(dp), list(dp), list(other)] == [[[0], [0, 1], [0, 1, 2]]] * 3
-
-
 class Unpacked(ps.iter.Batcher[Any]):
     def __iter__(self) -> Iterator[Any]:
         for batch in super().__iter__():
@@ -222,22 +186,6 @@ class Twice(ps.iter.Shuffler[Any]):
 )
 def test_a_subclass_that_makes_something_else_of_the_items_resumes(make: Callable[[], Any]) -> None:
     assert_resumes_everywhere(make)
-
-
-def test_what_is_no_plain_data_in_an_own_attribute_is_an_error_when_the_state_is_taken() -> None:
-    class Keyed(Total):
-        counts: dict[int, int] = ps.own(dict)
-
-        def __iter__(self) -> Iterator[Any]:
-            for item in self.source:
-                self.counts[item] = 1
-                yield item
-
-    Keyed.holds_items = False
-    dp = Keyed(numbers([1, 2]))
-    next(iter(dp))
-    with pytest.raises(TypeError, match="states hold plain data: numbers, text"):
-        dp.state_dict()
 
 
 def test_a_fork_whose_source_has_ended_does_not_go_back_to_its_beginning() -> None:
@@ -575,103 +523,8 @@ def test_seeds_that_a_reset_function_sets_hold() -> None:
     assert made(worker_reset_fn=lambda dp, *_: dp) == made() != made(worker_reset_fn=seeded)
 
 
-def test_what_belongs_to_a_pass_may_be_of_a_class_that_is_no_pipe() -> None:
-    class Counted:
-        count: int = ps.own(0)
-
-    class Counter(Counted, ps.IterDataPipe[Any]):
-        holds_items = False
-
-        def __init__(self, source: Any) -> None:
-            self.source = source
-
-        def __iter__(self) -> Iterator[Any]:
-            for item in self.source:
-                self.count += 1
-                yield self.count, item
-
-    ps.check_operator(lambda: Counter(numbers("abcde")))
-
-
 def raising(error: type[Exception]) -> None:
     raise error("on purpose")
-
-
-class Remembers(ps.IterDataPipe[Any]):
-    """Remembers what a function makes of each item."""
-
-    holds_items = False
-    number: Any = ps.own(0)
-    numbers: Any = ps.own(list)
-    anything: Any = ps.own(None)
-
-    def __init__(self, source: Any, **remember: Callable[[Any, Any], Any]) -> None:
-        self.source = source
-        self.remember = remember
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in self.source:
-            for name, function in self.remember.items():
-                setattr(self, name, function(getattr(self, name), item))
-            yield item
-
-
-def in_itself(held: list[Any], item: Any) -> list[Any]:
-    return held if held else held.append(held) or held  # type: ignore[func-returns-value]
-
-
-@pytest.mark.parametrize(
-    ("remember", "told"),
-    [
-        ({"number": lambda held, item: 2**64}, "number has 18446744073709551616, and states hold integers of 64 bits"),
-        ({"number": lambda held, item: -(2**63) - 1}, "number has .*integers of 64 bits"),
-        ({"numbers": lambda held, item: [0, 2**64, "a"]}, "numbers has .*integers of 64 bits"),
-        ({"numbers": lambda held, item: [[2**64]]}, "numbers has .*integers of 64 bits"),
-        ({"number": lambda held, item: None}, "number is None, of type NoneType, and began as 0.*begins as None"),
-        ({"number": lambda held, item: "text"}, "number is 'text', of type str, and began as 0"),
-        ({"numbers": lambda held, item: {"a": 1}}, "numbers is {'a': 1}, of type dict, and began as .]"),
-        ({"numbers": in_itself}, "numbers has more than 100 lists and dicts in each other"),
-        ({"anything": lambda held, item: object()}, "anything has <object .*, and states hold plain data"),
-    ],
-)
-def test_a_state_that_could_not_be_loaded_is_not_taken(remember: Any, told: str) -> None:
-    dp = Remembers(numbers("abc"), **remember)
-    next(iter(dp))
-    with pytest.raises(TypeError, match=f"^Remembers.{told}"):
-        dp.state_dict()
-
-
-def test_what_begins_as_none_may_be_of_any_type_and_what_is_told_is_what_is_loaded() -> None:
-    values = iter([None, "text", 2**64 - 1, 1.5, [{"a": [True, None]}], b"bytes"])
-    remember = {"anything": lambda held, item: next(values), "numbers": lambda held, item: [*held, len(held)]}
-    dp = Remembers(numbers("abcdef"), **remember)
-    iterator = iter(dp)
-    for place, item in enumerate("abcde", 1):
-        assert next(iterator) == item
-        state = json.loads(json.dumps(dp.state_dict()))
-        resumed = Remembers(numbers("abcdef"), anything=lambda held, item: held, numbers=lambda held, item: held)
-        resumed.load_state_dict(state)
-        assert [*resumed] == [*"abcdef"[place:]]
-        assert resumed.numbers == [*range(place)]
-        assert resumed.anything == dp.anything
-
-
-def test_what_no_state_can_hold_is_no_matter_where_none_is_asked_for() -> None:
-    remember = {"number": lambda held, item: None if item % 3 else item, "anything": lambda held, item: object()}
-    with mock.patch.object(reading.Throttle, "step", 1):
-        dp, resumed = (Remembers(numbers(range(300)), **remember).shuffle(buffer_size=10) for _ in range(2))
-        assert sorted(dp) == [*range(300)]
-        loader = ps.DataLoader2(
-            Remembers(numbers(range(300)).sharding_filter(), **remember),
-            reading_service=ps.MultiProcessingReadingService(2),
-        )
-        with loader:
-            assert [*loader] == [*range(300)]
-        iterator = iter(dp)
-        begun = [next(iterator) for _ in range(5)]
-        resumed.load_state_dict(dp.state_dict())  # as the step was before its first item
-        assert [*resumed] == (rest := [*iterator])
-        assert sorted([*begun, *rest]) == [*range(300)]
 
 
 def test_a_loader_that_has_loaded_a_state_is_copied_with_it() -> None:
