@@ -600,128 +600,6 @@ def test_what_was_held_is_asked_for_only_where_something_was() -> None:
     assert_resumes_everywhere(lambda: KeepsSome(numbers(range(10))))
 
 
-class Composite(ps.IterDataPipe[Any]):
-    """A chain of several steps, which the graph does not show."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.source.shuffle(buffer_size=4).batch(2).unbatch()
-
-
-@pytest.mark.parametrize("passes_in_one", [1, 2])
-def test_a_chain_that_an_operator_builds_over_a_branch_is_part_of_its_pass(passes_in_one: int) -> None:
-    def chain() -> Any:
-        one, other = numbers(range(9)).shuffle().fork(2)
-        dp = Composite(one).zip(other).cycle(passes_in_one)
-        seed_graph(dp, 1)
-        return dp
-
-    dp = chain()
-    for _ in range(2):
-        read = list(dp)
-        assert (
-            sorted(one for one, _ in read) == sorted(other for _, other in read) == sorted([*range(9)] * passes_in_one)
-        )
-    assert_resumes_everywhere(chain)
-
-
-@dataclass
-class Config:
-    other: Any
-
-
-class Beside(ps.IterDataPipe[Any]):
-    """Reads a pipe of which the graph does not know."""
-
-    def __init__(self, source: Any, config: Config) -> None:
-        self.source = source
-        self.config = config
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from zip(self.source, self.config.other, strict=True)
-
-
-class Within(Composite):
-    """A composite in a composite, once for each item."""
-
-    def __iter__(self) -> Iterator[Any]:
-        def several(x: int) -> Any:
-            return Composite(numbers(range(x)))
-
-        return self.outputs_of_each(several, self.source)
-
-
-def shuffled_by_torch(source: Any) -> Any:
-    class OfTorch(Composite):
-        def __iter__(self) -> Iterator[Any]:
-            yield from ps.iter.Mapper(TorchShuffler(self.source), str)
-
-    return OfTorch(source)
-
-
-def in_any_order(x: int) -> Any:
-    return numbers([x, x + 10, x + 20]).shuffle()
-
-
-def in_any_order_or_not(x: int) -> Any:
-    if x % 3 == 1:
-        raise ValueError(x)
-    return in_any_order(x)
-
-
-def generated(x: int) -> Iterator[Any]:
-    yield from in_any_order(x)
-    yield from in_any_order(x + 100).batch(2).unbatch()
-
-
-def shuffled(items: Iterator[Any]) -> Iterator[Any]:
-    yield from numbers([*items]).shuffle()
-
-
-def split(x: int) -> Any:
-    some, others = numbers(range(6)).random_split({"a": 0.5, "b": 0.5}, seed=x)
-    return some.map(str).concat(others)
-
-
-INNER_CHAINS: dict[str, Callable[[], Any]] = {
-    "built": lambda: Composite(numbers(range(9))),
-    "kept": lambda: Beside(numbers(range(9)), Config(numbers(range(9)).shuffle())),
-    "nested": lambda: Within(numbers(range(3, 9))),
-    "of torch": lambda: shuffled_by_torch(numbers(range(9))),
-    "behind others": lambda: Composite(numbers(range(9))).map(str).batch(2).shuffle(),
-    "of items": lambda: numbers(range(4)).flatmap(in_any_order),
-    "of several items": lambda: numbers(range(6)).shuffled_flatmap(in_any_order, buffer_size=2),
-    "split": lambda: numbers(range(3)).flatmap(split),
-    "not begun": lambda: numbers(range(6)).concat(Composite(numbers(range(9)))),
-    "skipping": lambda: numbers(range(9)).flatmap(in_any_order_or_not, on_error="skip"),
-    "of generators": lambda: numbers(range(4)).flatmap(generated),
-    "of several generators": lambda: numbers(range(6)).shuffled_flatmap(generated, buffer_size=2),
-    "in an iterator": lambda: numbers(range(4)).flatmap(lambda x: map(str, in_any_order(x))),
-    "in one function": lambda: numbers(range(9)).pipe(shuffled),
-}
-
-
-@pytest.mark.parametrize("chain", INNER_CHAINS.values(), ids=INNER_CHAINS)
-@pytest.mark.parametrize("always_due", [True, False])
-def test_inner_chains_are_the_same_on_resuming(chain: Callable[[], Any], always_due: bool) -> None:
-    with mock.patch.object(reading.Throttle, "step", 1 if always_due else 10**9):
-        for epoch, stop in [(0, 0), (0, 1), (0, 3), (0, 4), (1, 0), (1, 3), (2, 4)]:
-            dp = chain()
-            earlier = [list(dp) for _ in range(epoch)]
-            iterator = iter(dp)
-            list(islice(iterator, stop))
-            state = json.loads(json.dumps(dp.state_dict()))
-            rest, following = list(iterator), [list(dp), list(dp)]
-            resumed = chain()
-            resumed.load_state_dict(state)
-            assert list(resumed) == rest
-            assert [list(resumed), list(resumed)] == following
-            orders = {str(items) for items in [*earlier, *following]}
-            assert len(orders) == 1 if chain is INNER_CHAINS["split"] else len(orders) > 1
-
-
 def test_a_state_leaves_torchs_generator_as_it_is_where_nothing_is_random() -> None:
     torch.manual_seed(1)
     expected = torch.rand(3)
@@ -731,48 +609,6 @@ def test_a_state_leaves_torchs_generator_as_it_is_where_nothing_is_random() -> N
     next(iterator)
     dp.state_dict()
     assert torch.equal(torch.rand(3), expected)
-
-
-@pytest.mark.parametrize(
-    "name", ["built", "kept", "nested", "behind others", "of items", "of several items", "of generators", "split"]
-)
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_loaders_seed_reaches_inner_chains_and_shards_agree(name: str, workers: int) -> None:
-    def loader(workers: int) -> Any:
-        service = ps.MultiProcessingReadingService(workers, num_shards=2)
-        found: Any = ps.DataLoader2(INNER_CHAINS[name]().sharding_filter(), reading_service=service)
-        found.seed(3)
-        return found
-
-    with loader(0) as whole:
-        expected, following = list(whole), list(whole)
-    whole_once = sorted(map(str, INNER_CHAINS[name]()))
-    assert sorted(map(str, expected)) == whole_once or name in ("kept", "behind others", "split")
-    with loader(workers) as first:
-        iterator = iter(first)
-        begun = list(islice(iterator, 3))
-        state = first.state_dict()
-    with loader(2 - workers) as second:
-        second.load_state_dict(state)
-        assert [*begun, *second] == expected
-        assert list(second) == following
-
-
-def test_a_seed_that_its_user_set_is_left_alone_in_an_inner_chain() -> None:
-    class Fixed(Composite):
-        def __iter__(self) -> Iterator[Any]:
-            yield from self.source.shuffle().set_seed(5)
-
-    assert list(Fixed(numbers(range(9)))) == list(numbers(range(9)).shuffle().set_seed(5))
-
-
-def test_a_seed_that_its_user_set_is_left_alone_in_a_chain_of_an_item() -> None:
-    def fixed(x: int) -> Any:
-        return numbers(range(9)).shuffle().set_seed(5)
-
-    expected = list(fixed(0))
-    assert list(numbers([0, 1]).flatmap(fixed)) == expected * 2
-    assert list(numbers([0]).shuffled_flatmap(fixed)) == expected
 
 
 def both_of_a_split(overridden: int | None = None) -> Any:
@@ -793,40 +629,6 @@ def test_a_state_has_the_seed_that_overrides_that_of_a_split() -> None:
     assert [list(resumed), list(resumed)] == [rest, following]
 
 
-def read_with_peeks(chain: Callable[[], Any], peeked: list[int]) -> tuple[list[Any], list[Any]]:
-    torch.manual_seed(3)
-    dp = chain()
-    seen = [dp.peek(4)] if 0 in peeked else []
-    items = []
-    for number, item in enumerate(dp, 1):
-        items.append(item)
-        if number in peeked:
-            dp.peek(5)
-    return items, seen
-
-
-def one_branch_after_another() -> Any:
-    even, odd = numbers(range(12)).demux(2, lambda x: x % 2)
-    return even.concat(odd.shuffle())
-
-
-@pytest.mark.parametrize(
-    "chain",
-    [
-        lambda: numbers(range(12)).shuffle(),
-        lambda: numbers(range(12)).shuffle().batch(2).shuffle(),
-        one_branch_after_another,
-        lambda: Composite(numbers(range(12))),
-        lambda: numbers(range(12)).map(lambda x: x + float(torch.rand(1))),
-    ],
-)
-def test_a_peek_changes_no_order_and_shows_what_comes(chain: Callable[[], Any]) -> None:
-    expected, _ = read_with_peeks(chain, [])
-    items, [seen] = read_with_peeks(chain, [0, 1, 5])
-    assert items == expected
-    assert seen == expected[:4]
-
-
 @pytest.mark.parametrize("stop", [0, 3, 12, 20])
 def test_a_split_with_another_seed_goes_on_elsewhere(stop: int) -> None:
     def chain(seed: int = 0) -> Any:
@@ -845,26 +647,6 @@ def test_a_split_with_another_seed_goes_on_elsewhere(stop: int) -> None:
     state["state"]["random"] = [{"seed": "x"} for _ in state["state"]["random"]]
     with pytest.raises(ValueError, match="cannot have seeds like"):
         chain().load_state_dict(state)
-
-
-def views(x: int) -> list[int]:
-    return list(numbers(range(10 * x, 10 * x + 4)).shuffle())
-
-
-def first_of_views(x: int) -> list[int]:
-    return numbers(range(10 * x, 10 * x + 9)).shuffle().take(3)
-
-
-@pytest.mark.parametrize("fn", [views, first_of_views])
-def test_chains_that_a_function_reads_before_it_returns_are_the_same_on_resuming(fn: Callable[[int], Any]) -> None:
-    assert_resumes_everywhere(lambda: numbers(range(5)).shuffled_flatmap(fn, buffer_size=3).set_seed(1))
-    read = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        loader = ps.DataLoader2(numbers(range(5)).shuffled_flatmap(fn, buffer_size=3))
-        loader.seed(7)
-        read.append(list(loader))
-    assert read[0] == read[1]
 
 
 class OfEpoch(torch.utils.data.Sampler[int]):
