@@ -23,76 +23,11 @@ from programs import python
 from resuming import as_json, from_json, snapshots
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
-Make = Callable[[], Any]
 
 pytestmark = pytest.mark.timeout(60)
 
 
-def seeded(make: Make, seed: int = 0) -> Any:
-    dp = make()
-    seed_graph(dp, seed)
-    return dp
-
-
-def resumed(make: Make, state: dict[str, Any]) -> Any:
-    """A fresh chain, seeded otherwise, that goes on from a state."""
-    dp = seeded(make, 1)
-    dp.load_state_dict(from_json(as_json(state)))
-    return dp
-
-
-def state_after(make: Make, items: int) -> dict[str, Any]:
-    dp = seeded(make)
-    assert len([*islice(iter(dp), items)]) == items
-    state: dict[str, Any] = dp.state_dict()
-    return state
-
-
-def assert_resumes_twice_everywhere(make: Make) -> None:
-    """Check that a chain that is stopped after any item, and again after any item, goes on with the same items."""
-    whole = seeded(make)
-    epochs = [[*whole] for _ in range(3)]
-    for epoch, expected in enumerate(epochs[:2]):
-        dp = seeded(make)
-        assert [[*dp] for _ in range(epoch)] == epochs[:epoch]
-        iterator = iter(dp)
-        for first in range(len(expected) + 1):
-            state = dp.state_dict()
-            between = resumed(make, state)
-            its_iterator = iter(between)
-            for second in range(first, len(expected) + 1):
-                last = resumed(make, between.state_dict())
-                where = f"epoch {epoch}, stopped after {first} items, and after {second}"
-                assert [*last] == expected[second:], where
-                assert [*last] == epochs[epoch + 1], f"the epoch after {where}"
-                assert [*islice(its_iterator, 1)] == expected[second : second + 1], where
-            assert [*islice(iterator, 1)] == expected[first : first + 1]
-
-
 # Under a loader, with one number of workers and then with others
-
-
-def loader_of(make: Make, workers: int, shards: int | None = None, seed: int = 0) -> DataLoader2[Any]:
-    loader: DataLoader2[Any] = DataLoader2(
-        make(), reading_service=MultiProcessingReadingService(workers, num_shards=shards)
-    )
-    loader.seed(seed)
-    return loader
-
-
-def loader_resumed(make: Make, workers: int, state: dict[str, Any]) -> DataLoader2[Any]:
-    loader = loader_of(make, workers, seed=99)
-    loader.load_state_dict(from_json(as_json(state)))
-    return loader
-
-
-def states_along(loader: DataLoader2[Any]) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Read an epoch; return its items and the states before the first and after each."""
-    items, states = [], [loader.state_dict()]
-    for item in loader:
-        items.append(item)
-        states.append(from_json(as_json(loader.state_dict())))
-    return items, states
 
 
 def absolute_numbers() -> Any:
@@ -148,44 +83,6 @@ def test_shards_in_one_process_each_read_their_own_disk_cache(tmp_path: Path) ->
 
 
 # Branches that are read for longer than their buffers
-
-
-@pytest.fixture(params=[0.01, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
-def share(request: pytest.FixtureRequest) -> Iterator[None]:
-    """How often snapshots of sources are taken."""
-    with snapshots(request.param):
-        yield
-
-
-@pytest.mark.usefixtures("share")
-def test_a_fork_zipped_is_resumed_beyond_its_buffer() -> None:
-    def make() -> Any:
-        one, other = IterableWrapper(range(10**7)).fork(2)
-        return one.zip(other).header(2_000)
-
-    dp = resumed(make, state_after(make, 1_500))
-    assert [*dp] == [(number, number) for number in range(1_500, 2_000)]
-
-
-def test_a_demux_muxed_is_resumed_beyond_its_buffer() -> None:
-    far = 1_000_000 if CASES > 1_000 else 100_000
-
-    def make() -> Any:
-        even, odd = IterableWrapper(range(10**7)).demux(2, lambda number: number % 2, buffer_size=100)
-        return even.mux(odd).header(far + 300)
-
-    dp = resumed(make, state_after(make, far))
-    again = resumed(make, dp.state_dict())
-    assert [*again] == [*range(far, far + 300)]
-
-
-@pytest.mark.usefixtures("share")
-def test_branches_resumed_twice_beyond_their_buffers_are_in_step() -> None:
-    def make() -> Any:
-        one, other, last = IterableWrapper(range(100)).fork(3, buffer_size=4)
-        return one.zip(other.map(abs), last.enumerate())
-
-    assert_resumes_twice_everywhere(lambda: make().header(25))
 
 
 # What is read by index has an order of its own in each epoch
@@ -296,86 +193,6 @@ def test_a_chain_of_200_steps_resumes_under_workers() -> None:
 
 
 # How much is read again
-
-
-FAR = 103_456  # no multiple of what the steps hold, so that they hold something
-
-
-class Counted:
-    """A function that gives what it gets, and knows how often it was called."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, item: Any) -> Any:
-        self.calls += 1
-        return item
-
-
-def grouped(source: Any) -> Any:
-    return source.groupby(lambda number: number % 1000, group_size=10)
-
-
-def bucketed(source: Any) -> Any:
-    return source.bucketbatch(10, batch_num=20, bucket_num=2, sort_key=sorted)
-
-
-def split_and_joined(source: Any) -> Any:
-    even, odd = source.demux(2, lambda number: number % 2)
-    return even.mux(odd)
-
-
-def rows_shuffled(source: Any) -> Any:
-    return source.map(lambda number: {"id": torch.tensor([number])}).shuffle_rows(1000)
-
-
-def shuffled(source: Any) -> Any:
-    return source.shuffle(buffer_size=1000)
-
-
-def numbers_in(item: Any) -> Iterator[int]:
-    if isinstance(item, dict):
-        yield from item["id"].tolist()
-    elif isinstance(item, int):
-        yield item
-    else:
-        for part in item:
-            yield from numbers_in(part)
-
-
-@pytest.mark.parametrize("add", [grouped, bucketed, split_and_joined, rows_shuffled, shuffled])
-def test_little_more_is_read_again_than_what_is_held(
-    add: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Read again is at most what lies behind the oldest item that is held, and 2 % of what was read.
-
-    What is counted passes a map: a source that only skips items does not compute them. An item takes 5 µs of this
-    test's own clock, and a snapshot 10, whatever else the machine does. Chains that other tests left to the garbage
-    collector would share the time for snapshots.
-    """
-    monkeypatch.setattr(reading, "_taking_snapshots", WeakSet())
-    count, looks = Counted(), itertools.count()
-    clock = SimpleNamespace(perf_counter=lambda: count.calls * 5e-6 + next(looks) * 1e-5)
-    monkeypatch.setattr(reading, "time", clock)
-    dp = seeded(lambda: add(IterableWrapper(range(2 * FAR)).map(count)))
-    given: set[int] = set()
-    iterator = iter(dp)
-    while count.calls < FAR:
-        given.update(numbers_in(next(iterator)))
-    pulled = count.calls
-    held = [number for number in range(pulled) if number not in given]
-    assert len(held) < 11_000, "the step holds more than it was to hold here"
-    state = dp.state_dict()
-    expected = [*itertools.chain.from_iterable(numbers_in(item) for item in islice(iterator, 3))]
-
-    again = Counted()
-    dp = resumed(lambda: add(IterableWrapper(range(2 * FAR)).map(again)), state)
-    iterator = iter(dp)
-    first = [*numbers_in(next(iterator))]
-    read_again = again.calls
-    assert read_again <= pulled - min(held, default=pulled) + 0.02 * pulled
-    first += itertools.chain.from_iterable(numbers_in(item) for item in islice(iterator, 2))
-    assert first == expected
 
 
 # States that were tampered with
