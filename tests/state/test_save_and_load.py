@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 import pytest
+import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
@@ -194,6 +197,50 @@ def test_a_resumed_chain_is_resumed_once() -> None:
     _iterator = begin(dp, 3)
     resumed = resume(Source(4), dp)
     assert [list(resumed), list(resumed)] == [[3], [0, 1, 2, 3]]
+
+
+def test_a_state_is_not_taken_while_an_item_is_made() -> None:
+    def callback(item: int) -> int:
+        with pytest.raises(RuntimeError, match="a state is taken between two items, and .* is making one"):
+            read.state_dict()
+        return item
+
+    read: Any
+    for read in (Source(3).map(callback), ps.DataLoader2(Source(3).map(callback))):
+        assert list(read) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda dp: next(iter(dp.map(str))),
+        lambda dp: next(iter(dp.fork(2)[0])),
+        copy.copy,
+        copy.deepcopy,
+        pickle.dumps,
+        lambda dp: next(iter(ps.DataLoader2(dp))),
+        lambda dp: next(iter(dp.prefetch(2))),
+        lambda dp: next(iter(torch.utils.data.DataLoader(dp, num_workers=1, multiprocessing_context="spawn"))),
+    ],
+)
+def test_losing_a_loaded_state_is_an_error(lose: Callable[[Any], Any]) -> None:
+    def chain() -> Any:
+        return Source().shuffle(buffer_size=4).batch(2)
+
+    dp = chain()
+    iterator = begin(dp, 1)
+    resumed = resume(chain(), dp)
+    with pytest.raises(RuntimeError, match="a state was loaded into Batcher.2., from which nothing was read yet"):
+        lose(resumed)
+    assert [*resumed] == [*iterator]
+
+
+def test_asking_for_a_schema_keeps_a_loaded_state() -> None:
+    dp = ps.iter.IterableWrapper([{"a": 1}] * 3).map(dict)
+    next(iter(dp))
+    dp.load_state_dict(dp.state_dict())
+    assert ps.schema(dp).fields[0].name == "a"
+    assert len([*dp]) == 2
 
 
 def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
