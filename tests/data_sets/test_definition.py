@@ -215,9 +215,15 @@ def test_the_root_comes_from_the_environment(
     assert len(list(words())) == 12
 
 
-def test_data_sets_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that are entered in a test are gone after it; ours, which are entered by one import, are not."""
+    ps.datasets.list()
     monkeypatch.setattr(registry, "_entered", {**registry._entered})
 
+
+@pytest.mark.usefixtures("own_names")
+def test_data_sets_have_names(tmp_path: Path) -> None:
     @ps.datasets.dataset("numbers-of-a-test", splits={"all": 3}, title="Numbers")
     def numbers(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
         """Numbers."""
@@ -237,6 +243,7 @@ def _again(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
     return ps.iter.IterableWrapper(range(3))
 
 
+@pytest.mark.usefixtures("own_names")
 def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         def __init__(self, name: str) -> None:
@@ -247,7 +254,6 @@ def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise ImportError("no such module")
             Dataset("of-a-plug-in", _again, splits={"all": 3}, title="Plugged")
 
-    ps.datasets.list()  # ours are entered when they are imported, which is once
     monkeypatch.setattr(registry, "_entered", {})
     monkeypatch.setattr(registry, "_imported", False)
     monkeypatch.setattr(registry, "entry_points", lambda group: [Found("broken"), Found("good")])
@@ -278,7 +284,7 @@ def test_a_divided_chain_without_a_shuffle_gets_one() -> None:
     assert len(data()) == 20
 
 
-def test_a_wrong_count_is_noticed_by_index_and_after_a_whole_pass() -> None:
+def test_a_wrong_count_is_noticed_by_index_and_in_a_pass() -> None:
     def made(count: int, **arguments: Any) -> Any:
         return Dataset("numbers", _numbers, splits={"all": count}, register=False)(**arguments)
 

@@ -125,9 +125,7 @@ def test_a_range_of_another_version_is_not_joined(server: FileServer, folder: st
     assert Path(fetch(resource, folder)).read_bytes() == server.files["set/a.bin"]
 
 
-def test_a_whole_download_that_was_not_kept_is_kept(server: FileServer, folder: str) -> None:
-    server.files["set/a.bin"] = CONTENT
-    resource = Resource(f"{server.url}/set/a.bin", sha256=hashlib.sha256(CONTENT).hexdigest())
+def test_a_whole_download_that_was_not_kept_is_kept(server: FileServer, resource: Resource, folder: str) -> None:
     server.cuts["set/a.bin"] = [1_100_000] + [0] * 10
     with pytest.raises(FileNotFoundError):
         fetch(resource, folder)
@@ -138,10 +136,9 @@ def test_a_whole_download_that_was_not_kept_is_kept(server: FileServer, folder: 
 
 
 @pytest.mark.parametrize("size", [1_000, 9_000_000])
-def test_a_file_of_another_size_is_refused(server: FileServer, folder: str, size: int) -> None:
-    server.files["set/a.bin"] = CONTENT
+def test_a_file_of_another_size_is_refused(resource: Resource, folder: str, size: int) -> None:
     with pytest.raises(RuntimeError, match=f"has {len(CONTENT)} bytes, and {size} were expected"):
-        fetch(Resource(f"{server.url}/set/a.bin", size=size), folder)
+        fetch(replace(resource, sha256=None, size=size), folder)
 
 
 def test_part_files_and_errors_have_no_secret(server: FileServer, folder: str) -> None:
@@ -234,7 +231,7 @@ def test_what_somebody_put_there_is_verified_once(resource: Resource, folder: st
 def test_one_of_several_processes_verifies_a_users_file(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     os.makedirs(folder)
     Path(folder, "a.bin").write_bytes(CONTENT)
-    resource = Resource(name="a.bin", sha256=hashlib.sha256(CONTENT).hexdigest())
+    resource = Resource(name="a.bin", sha256=DIGEST)
     processes = multiprocessing.get_context("fork")
     verified, two_at_once = processes.Value("i", 0), processes.Barrier(2)
 

@@ -99,7 +99,7 @@ def check(case: WorkerCase, *workers: int | RayFleet) -> None:
 
 @pytest.mark.parametrize(("first", "third"), [(1, 0), (2, 0), (3, 0), (2, 2)])
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
-def test_workers_then_none_then_others_at_all_stops(first: int, third: int, shuffled: bool) -> None:
+def test_states_after_every_item_go_on_with_other_workers(first: int, third: int, shuffled: bool) -> None:
     def make() -> Any:
         source = IterableWrapper(range(12))
         return (source.shuffle(buffer_size=4) if shuffled else source).sharding_filter().map(abs)

@@ -1,4 +1,4 @@
-"""Pipes of torch's own and of other libraries chain with ours, both ways, in both orders of import."""
+"""Foreign pipes: those of torch and of other libraries, chained with ours both ways, in both orders of import."""
 
 from __future__ import annotations
 

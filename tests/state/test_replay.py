@@ -221,7 +221,7 @@ def test_what_is_read_again_stays_needed_until_it_is_there(monkeypatch: pytest.M
 
 
 class KeepsSome(ps.IterDataPipe[Any]):
-    """Holds back each third item, until the end; asks for what was held only where something was."""
+    """Keeps each third item until the end; reads again only where it has kept some."""
 
     holds_items = False
     held: list[int] = ps.own(list)
@@ -297,7 +297,7 @@ def test_a_source_unread_since_resuming_keeps_its_place(
 
 
 class Silent(ps.IterDataPipe[int]):
-    """The items whose follower is larger, without a word on what is held."""
+    """The items whose follower is larger; it does not say which items it needs."""
 
     holds_items = False
 

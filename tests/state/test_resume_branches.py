@@ -1,4 +1,4 @@
-"""Branches of one stream, resumed: those that have ended, that were never read, and that stand far apart."""
+"""Branches of one stream, resumed: ended ones, unread ones, divided ones, and those that are far apart."""
 
 from __future__ import annotations
 
@@ -281,16 +281,6 @@ def share(request: pytest.FixtureRequest) -> Iterator[None]:
     """How often snapshots of sources are taken."""
     with snapshots(request.param):
         yield
-
-
-@pytest.mark.usefixtures("share")
-def test_a_zipped_fork_resumes_beyond_its_buffer() -> None:
-    def make() -> Any:
-        one, other = numbers(range(10**7)).fork(2)
-        return one.zip(other).header(2_000)
-
-    dp = resumed_chain(make, state_after(make, 1_500))
-    assert [*dp] == [(number, number) for number in range(1_500, 2_000)]
 
 
 def test_a_muxed_demux_resumes_beyond_its_buffer() -> None:

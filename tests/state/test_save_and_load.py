@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
 from penstock.registry import Seeded, Tally, Throttle, seed_graph, walk
@@ -293,18 +292,6 @@ def test_a_pass_that_ended_in_an_error_has_no_state_until_the_next_one_begins() 
 # Sources that are not ours
 
 
-def test_a_source_that_cannot_tell_where_it_stands_is_read_again() -> None:
-    def chain() -> Any:
-        return TorchIterableWrapper(range(10)).enumerate()
-
-    expected = list(chain())
-    dp = chain()
-    iterator = iter(dp)
-    for number in range(len(expected)):
-        assert list(resume(chain(), dp)) == expected[number:]
-        next(iterator)
-
-
 def test_a_source_with_states_of_its_own_goes_on_from_them() -> None:
     class Theirs(TorchIterDataPipe):  # type: ignore[type-arg]
         position = 0
@@ -326,15 +313,6 @@ def test_a_source_with_states_of_its_own_goes_on_from_them() -> None:
     assert dp.state_dict()["state"]["steps"][0] == {"state": {"theirs": 3}}
     fresh: Any = Theirs()
     assert list(resume(fresh.header(8), dp)) == [3, 4, 5, 6, 7]
-
-
-def test_a_map_style_source_stands_nowhere() -> None:
-    def chain() -> Any:
-        return ps.map.SequenceWrapper("abcde").map(str.upper).to_iter_datapipe()
-
-    dp = chain()
-    _iterator = begin(dp, 2)
-    assert list(resume(chain(), dp)) == ["C", "D", "E"]
 
 
 # Seeds
