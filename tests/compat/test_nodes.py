@@ -237,6 +237,36 @@ def test_what_a_state_holds_that_is_no_plain_data_comes_back_as_it_was() -> None
     assert seen == {"pair": (1, {2: "b"}), "$torch": [True, None], "$shared": {"$": 0.5}}
 
 
+def test_a_node_moves_on_by_a_bounded_number_of_epochs() -> None:
+    def load() -> Any:
+        return ps.DataLoader2(ps.iter.NodeReader(nodes.SamplerWrapper(EpochSampler(6))).sharding_filter())
+
+    state = load().state_dict()
+    state["epoch"] = state["state"]["epoch"] = 2**61
+    loader = load()
+    loader.load_state_dict(state)
+    with pytest.raises(ValueError, match="a node has 10000 epochs at most"):
+        list(loader)
+
+
+def slowly(x: int) -> int:
+    time.sleep(0.005)
+    return x
+
+
+@pytest.mark.parametrize("ahead", [lambda dp: dp.prefetch(4), lambda dp: dp.threadpool_map(str, max_workers=2)])
+def test_states_are_taken_while_a_thread_reads_a_node(ahead: Callable[[Any], Any]) -> None:
+    dp = ahead(ps.iter.NodeReader(ps.iter.IterableWrapper(range(50)).map(slowly).to_node()))
+    iterator = iter(dp)
+    for _ in range(20):
+        next(iterator)
+        state = dp.state_dict()
+    rest = list(iterator)
+    resumed = ahead(ps.iter.NodeReader(ps.iter.IterableWrapper(range(50)).map(slowly).to_node()))
+    resumed.load_state_dict(state)
+    assert list(resumed) == rest
+
+
 def test_an_error_of_a_node_names_the_reader() -> None:
     dp = ps.iter.NodeReader(nodes.Prefetcher(nodes.Mapper(nodes.IterableWrapper(range(3)), fail), 2)).map(str)
     with pytest.raises(KeyError, match="in fail") as caught:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import pickle
-from collections.abc import Mapping
+import threading
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 import penstock as ps
 from archives import zip_of
 from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, registry
+from penstock.registry.sharding import apply_sharding
 from penstock.state.seeds import seed_graph
 from ranks import run_ranks
 from s3 import S3Server
@@ -167,8 +173,38 @@ def test_train_is_for_two_splits_only() -> None:
     data = Dataset("abc", _at_its_end, splits={"a": 1, "b": None}, register=False)
     with pytest.raises(TypeError, match="takes split=, one of 'a', 'b', not train="):
         data(train=True)
-    with pytest.raises(ValueError, match="give splits"):
-        Dataset("abc", _at_its_end, splits={}, register=False)
+
+
+def _defined(pipe: Any = _at_its_end, splits: Any = {"all": 1}, **resources: Resource) -> Dataset[Any]:  # noqa: B006
+    return Dataset("defined", pipe, resources=resources, splits=splits, title="Defined", register=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: _defined(splits={}), ValueError, "give splits"),
+        (lambda: _defined(splits=["train"]), ValueError, "give splits, a dict"),
+        (
+            lambda: _defined(lambda resources, split, *, shuffle=1: None),
+            ValueError,
+            "every data set takes shuffle: give",
+        ),
+        (lambda: _defined(lambda resources, split: [1])(), TypeError, "must return a chain, and returned"),
+        (
+            lambda: _defined(a=Resource("https://h/a/data.csv"), b=Resource("https://h/b/data.csv")),
+            ValueError,
+            r"two resources would be kept as 'data\.csv': give one of them another",
+        ),
+        (
+            lambda: _defined(a=Resource("https://h/labels"), b=Resource("https://h/labels.gz", unpack=True)),
+            ValueError,
+            "two resources would be kept as 'labels'",
+        ),
+    ],
+)
+def test_a_wrong_definition_is_refused(make: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
 
 
 def test_the_root_comes_from_the_environment(
@@ -179,9 +215,15 @@ def test_the_root_comes_from_the_environment(
     assert len(list(words())) == 12
 
 
-def test_data_sets_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that are entered in a test are gone after it; ours, which are entered by one import, are not."""
+    ps.datasets.list()
     monkeypatch.setattr(registry, "_entered", {**registry._entered})
 
+
+@pytest.mark.usefixtures("own_names")
+def test_data_sets_have_names(tmp_path: Path) -> None:
     @ps.datasets.dataset("numbers-of-a-test", splits={"all": 3}, title="Numbers")
     def numbers(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
         """Numbers."""
@@ -201,6 +243,7 @@ def _again(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
     return ps.iter.IterableWrapper(range(3))
 
 
+@pytest.mark.usefixtures("own_names")
 def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         def __init__(self, name: str) -> None:
@@ -224,6 +267,97 @@ def test_a_changed_layout_is_told(words: Dataset[Any], server: FileServer, tmp_p
         FileNotFoundError, match=r"words.zip has no 'words/train.tsv': its layout has changed.*training"
     ):
         list(changed(tmp_path))
+
+
+def _numbers(resources: Mapping[str, Files], split: str) -> Any:
+    """Numbers in order."""
+    return ps.iter.IterableWrapper(range(20)).sharding_filter()
+
+
+def test_a_divided_chain_without_a_shuffle_gets_one() -> None:
+    data = Dataset("numbers", _numbers, splits={"all": 20}, register=False)
+    shuffled = data(shuffle=True)
+    seed_graph(shuffled, 1)
+    assert list(data()) == list(range(20))
+    assert list(shuffled) != list(range(20))
+    assert sorted(shuffled) == list(range(20))
+    assert len(data()) == 20
+
+
+def test_a_wrong_count_is_noticed_by_index_and_in_a_pass() -> None:
+    def made(count: int, **arguments: Any) -> Any:
+        return Dataset("numbers", _numbers, splits={"all": count}, register=False)(**arguments)
+
+    with pytest.raises(RuntimeError, match="numbers should have 5 samples, and has 20"):
+        made(5, map_style=True)[0]
+    text = r"numbers\('all'\) should have 5 samples, and has 20"
+    for arguments in ({}, {"shuffle": True}):
+        with pytest.warns(UserWarning, match=text):
+            list(made(5, **arguments))
+    read = made(5)
+    read.take(7)
+    resumed = made(5)
+    resumed.load_state_dict(read.state_dict())
+    with pytest.warns(UserWarning, match=text):
+        assert list(resumed) == list(range(7, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(made(20))
+        made(5).take(20)
+        sharded = made(5)
+        apply_sharding(sharded, 2, 1)
+        assert list(sharded) == list(range(1, 20, 2))
+
+
+def test_a_function_that_cannot_be_pickled_breaks_a_law() -> None:
+    def with_a_lambda(resources: Mapping[str, Files], split: str) -> Any:
+        """Numbers."""
+        return _numbers(resources, split).map(functools.partial(lambda number: number))
+
+    data = Dataset("numbers", with_a_lambda, splits={"all": 20}, title="Numbers", register=False)
+    text = r"workers of torch's DataLoader need a plain pickle, and Mapper\.fn, which is functools\.partial.*lambda"
+    with pytest.raises(AssertionError, match=text):
+        ps.datasets.check_dataset(lambda **arguments: data(**arguments), ["pickles_and_copies_agree"])
+
+
+def test_threads_may_read_the_first_sample_at_once() -> None:
+    data = Dataset("numbers", _numbers, splits={"all": 20}, register=False)(map_style=True)
+    seen: list[int] = []
+    threads = [threading.Thread(target=lambda: seen.append(data[7])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [7] * 8
+    assert data[torch.tensor(3)] == 3
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        data["3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"download": True}, "what is missing is downloaded when the first sample is read"),
+        ({"transform": str}, r"use \.map, which gets the whole sample"),
+        ({"train": "test"}, "train must be True or False"),
+    ],
+)
+def test_arguments_of_torchvision_get_an_answer(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        ps.datasets.MNIST("root", **arguments)
+    assert ps.datasets.MNIST("root", False).info.split == "test"
+    with pytest.raises(ValueError, match="did you mean 'mnist'"):
+        ps.datasets.load("MNIST")
+
+
+def test_a_root_is_a_folder_or_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Dataset("numbers", _numbers, splits={"all": 20}, register=False)
+    monkeypatch.chdir(tmp_path)
+    assert data("here").info.folder == str(tmp_path / "here" / "numbers")
+    assert data("memory://").info.folder == "memory://numbers"
+    assert data("s3://bucket/").info.folder == "s3://bucket/numbers"
+    assert data("~/x").info.folder == os.path.expanduser("~/x/numbers")
+    assert "SECRET" not in str(data("s3://KEY:SECRET@bucket/x"))
 
 
 # The laws

@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
+import io
 import multiprocessing
 import os
+import tarfile
 import threading
+import zipfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,81 @@ def test_a_download_begins_again_where_the_file_may_be_another(
     assert Path(fetch(other, folder)).read_bytes() == content
 
 
+@pytest.mark.parametrize("answer", ["another version", "another length"])
+def test_a_range_of_another_version_is_not_joined(server: FileServer, folder: str, answer: str) -> None:
+    resource = Resource(f"{server.url}/set/a.bin")
+    server.files["set/a.bin"] = CONTENT
+    server.cuts["set/a.bin"] = [1_100_000] + [0] * 10
+    with pytest.raises(FileNotFoundError, match="cut"):
+        fetch(resource, folder)
+    server.forget()
+    server.files["set/a.bin"] = CONTENT[::-1]
+    server.takes_any_range = True
+    if answer == "another length":
+        server.headers["set/a.bin"] = {"ETag": f'"{hashlib.sha256(CONTENT).hexdigest()[:16]}"'}
+        server.files["set/a.bin"] = CONTENT
+        server.cuts["set/a.bin"] = [100_000]
+    assert Path(fetch(resource, folder)).read_bytes() == server.files["set/a.bin"]
+
+
+def test_a_whole_download_that_was_not_kept_is_kept(server: FileServer, resource: Resource, folder: str) -> None:
+    server.cuts["set/a.bin"] = [1_100_000] + [0] * 10
+    with pytest.raises(FileNotFoundError):
+        fetch(resource, folder)
+    Path(folder, "a.bin.part").write_bytes(CONTENT)  # as after a kill while it was verified
+    server.cuts.clear()
+    assert Path(fetch(resource, folder)).read_bytes() == CONTENT
+    assert server.ranges[-1] == f"bytes={len(CONTENT)}-"
+
+
+@pytest.mark.parametrize("size", [1_000, 9_000_000])
+def test_a_file_of_another_size_is_refused(resource: Resource, folder: str, size: int) -> None:
+    with pytest.raises(RuntimeError, match=f"has {len(CONTENT)} bytes, and {size} were expected"):
+        fetch(replace(resource, sha256=None, size=size), folder)
+
+
+def test_part_files_and_errors_have_no_secret(server: FileServer, folder: str) -> None:
+    server.files["set/a.bin"] = CONTENT
+    server.cuts["set/a.bin"] = [1_100_000] + [0] * 10
+    resource = Resource(f"{server.url}/set/a.bin?token=SECRET", name="a.bin")
+    with pytest.raises(FileNotFoundError) as raised:
+        fetch(resource, folder)
+    assert "SECRET" not in Path(folder, "a.bin.part.json").read_text() + str(raised.value) + repr(resource)
+
+
+PAGE = b"<html>please sign in</html>"
+OTHER_KINDS = [
+    ("x.txt", b""),
+    *((name, content) for name in ("x.zip", "x.tar", "x.tar.gz", "x.gz") for content in (b"", PAGE)),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), OTHER_KINDS)
+def test_a_file_of_another_kind_is_refused_without_a_digest(
+    server: FileServer, folder: str, name: str, content: bytes
+) -> None:
+    server.files[f"set/{name}"] = content
+    with pytest.raises(RuntimeError, match=rf"{name} is empty, or no file of its kind"):
+        fetch(Resource(f"{server.url}/set/{name}"), folder)
+    assert not [each for each in os.listdir(folder) if each.startswith("x")]
+
+
+def test_a_page_in_place_of_a_file_is_refused(server: FileServer, folder: str) -> None:
+    server.files["set/a.txt"] = PAGE
+    server.headers["set/a.txt"] = {"Content-Type": "text/html; charset=utf-8"}
+    with pytest.raises(RuntimeError, match="sends a page, such as one for signing in, and no file"):
+        fetch(Resource(f"{server.url}/set/a.txt"), folder)
+
+
+@pytest.mark.parametrize("value", ["0", "false", "no", " off "])
+def test_offline_may_be_switched_off(
+    server: FileServer, folder: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_OFFLINE", value)
+    server.files["set/a.txt"] = b"one\n"
+    assert fetch(Resource(f"{server.url}/set/a.txt"), folder)
+
+
 def test_temporary_failures_are_retried_and_others_are_not(server: FileServer, resource: Resource, folder: str) -> None:
     server.statuses["set/a.bin"] = [503, 500]
     fetch(resource, folder)
@@ -119,7 +197,7 @@ def test_mirrors_are_tried_in_order(
     server: FileServer, resource: Resource, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.files["broken/a.bin"] = b"a page"
-    urls = (f"{server.url}/nowhere/a.bin", f"{server.url}/broken/a.bin", resource.urls[0])
+    urls = ("nonsense://host/a.bin", f"{server.url}/nowhere/a.bin", f"{server.url}/broken/a.bin", resource.urls[0])
     assert Path(fetch(replace(resource, url=urls), folder)).read_bytes() == CONTENT
     assert list(server.requests) == ["nowhere/a.bin", "broken/a.bin", "set/a.bin"]
     server.files["mirror/set/a.bin"] = CONTENT
@@ -148,6 +226,58 @@ def test_what_somebody_put_there_is_verified_once(resource: Resource, folder: st
     place.write_bytes(CONTENT[::-1])
     with pytest.raises(RuntimeError, match="sha256 digest"):
         fetch(resource, folder)
+
+
+def test_one_of_several_processes_verifies_a_users_file(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.bin").write_bytes(CONTENT)
+    resource = Resource(name="a.bin", sha256=DIGEST)
+    processes = multiprocessing.get_context("fork")
+    verified, two_at_once = processes.Value("i", 0), processes.Barrier(2)
+
+    def verify(*arguments: object) -> None:
+        with verified.get_lock():
+            verified.value += 1
+        with suppress(threading.BrokenBarrierError):
+            two_at_once.wait(1)
+
+    monkeypatch.setattr("penstock.datasets.fetching.check_digest", verify)
+    workers = [processes.Process(target=fetch, args=(resource, folder)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(20)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert verified.value == 1
+    os.utime(os.path.join(folder, "a.bin"), (1, 1))
+    fetch(resource, folder)
+    assert verified.value == 2
+    assert sorted(os.listdir(folder)) == [".a.bin.verified", "a.bin"]
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.ENOLCK, errno.ENOSYS])
+def test_a_users_file_is_read_where_nothing_can_be_locked(
+    folder: str, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.txt").write_bytes(b"one\n")
+
+    def refused(*arguments: object, **others: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("penstock.datasets.fetching.FileLock", refused)
+    monkeypatch.setattr("penstock.datasets.fetching.whole_file", refused)
+    assert fetch(Resource(name="a.txt", sha256=hashlib.sha256(b"one\n").hexdigest()), folder)
+    with pytest.raises(RuntimeError, match="sha256 digest"):
+        fetch(Resource(name="a.txt", sha256=hashlib.sha256(b"two\n").hexdigest()), folder)
+
+
+def test_a_kept_file_is_compared_with_a_new_digest(server: FileServer, folder: str) -> None:
+    server.files["set/a.txt"] = b"old\n"
+    old = Resource(f"{server.url}/set/a.txt", sha256=hashlib.sha256(b"old\n").hexdigest())
+    fetch(old, folder)
+    with pytest.raises(RuntimeError, match="sha256 digest"):
+        fetch(replace(old, sha256=hashlib.sha256(b"new\n").hexdigest()), folder)
 
 
 @pytest.mark.parametrize("why", ["offline", "no network", "no url"])
@@ -289,10 +419,13 @@ def test_archives_are_read_in_place_or_unpacked(server: FileServer, folder: str,
         list(files.list("*.jpg"))
 
 
-def test_a_compressed_file_is_decompressed(server: FileServer, folder: str) -> None:
-    server.files["set/labels.gz"] = gzip.compress(b"0 1 2")
-    files = Files(Resource(f"{server.url}/set/labels.gz"), folder)
+@pytest.mark.parametrize("ending", ["gz", "GZ"])
+def test_a_compressed_file_is_decompressed(server: FileServer, folder: str, ending: str) -> None:
+    server.files[f"set/labels.{ending}"] = gzip.compress(b"0 1 2")
+    files = Files(Resource(f"{server.url}/set/labels.{ending}"), folder)
     assert [(path, stream.read()) for path, stream in files.open()] == [("labels", b"0 1 2")]
+    assert files.paths() == ["labels"]
+    assert files.read("labels") == b"0 1 2"
 
 
 def test_an_archive_that_would_leave_its_folder_is_refused(server: FileServer, folder: str, tmp_path: Path) -> None:
@@ -300,6 +433,9 @@ def test_an_archive_that_would_leave_its_folder_is_refused(server: FileServer, f
     files = Files(Resource(f"{server.url}/set/evil.tar.gz", unpack=True), folder)
     with pytest.raises(ValueError, match=r"\.\."):
         list(files.list())
+    Path(folder, "x.zip").write_bytes(zip_of({"../evil.txt": b"1"}))
+    with pytest.raises(ValueError, match="no name within it"):
+        Files(Resource(name="x.zip"), folder).paths()
     assert not list(tmp_path.rglob("evil.txt"))
     assert not list(tmp_path.rglob("*.unpacked"))
 
@@ -314,6 +450,64 @@ def test_unpacking_that_was_cut_off_is_done_again(server: FileServer, folder: st
     assert unpacked(files.resource, folder) == os.path.join(folder, "x")
 
 
+def test_another_archive_is_unpacked_anew(server: FileServer, folder: str) -> None:
+    old, new = tar_of({"a.txt": b"old"}), tar_of({"a.txt": b"new"})
+    for content in (old, new):
+        server.files["set/x.tar.gz"] = content
+        digest = hashlib.sha256(content).hexdigest()
+        files = Files(Resource(f"{server.url}/set/x.tar.gz", sha256=digest, unpack=True), folder)
+        if content is new:
+            os.unlink(os.path.join(folder, "x.tar.gz"))
+        assert files.read("a.txt") == (b"old" if content is old else b"new")
+
+
+def test_a_tar_cut_between_two_files_is_an_error(folder: str) -> None:
+    whole = tar_of({f"{number}.txt": b"x" * 512 for number in range(8)}, "")
+    os.makedirs(folder)
+    Path(folder, "x.tar").write_bytes(whole[: 4 * 1024])
+    with pytest.raises(Exception, match="cut|end mark"):
+        Files(Resource(name="x.tar"), folder).paths()
+
+
+def test_names_with_brackets_are_names(folder: str) -> None:
+    os.makedirs(folder)
+    Path(folder, "x.zip").write_bytes(zip_of({"x[1].txt": b"brackets", "x1.txt": b"none"}))
+    files = Files(Resource(name="x.zip"), folder)
+    assert [(path, stream.read()) for path, stream in files.open("x[1].txt")] == [("x[1].txt", b"brackets")]
+    assert files.paths("x[*.txt") == ["x[1].txt"]
+
+
+@pytest.mark.parametrize("way", ["open", "read", "unpack"])
+def test_links_in_a_tar_are_left_out_and_counted(folder: str, way: str) -> None:
+    name = "x.tar.gz" if way == "unpack" else "x.tar"
+    links = {"a-link.txt": "a.txt", "outside.txt": "/etc/passwd"}
+    os.makedirs(folder)
+    with tarfile.open(Path(folder, name), "w:gz" if way == "unpack" else "w") as archive:
+        for path in ("a.txt", *links):
+            header = tarfile.TarInfo(path)
+            header.type, header.linkname = (tarfile.SYMTYPE, links[path]) if path in links else (tarfile.REGTYPE, "")
+            archive.addfile(header, io.BytesIO())
+    files = Files(Resource(name=name, unpack=way == "unpack"), folder)
+    text = rf"2 links or special files are left out of .*{name}: the first is 'a-link.txt' to 'a.txt'"
+    with pytest.warns(UserWarning, match=text):
+        paths = [path for path, _ in files.open()] if way == "open" else files.paths()
+    assert paths == ["a.txt"]
+    assert not Path(folder, "x", "outside.txt").exists()
+
+
+@pytest.mark.parametrize("unpack", [False, True])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_twice_in_a_zip_is_its_last_file(folder: str, unpack: bool) -> None:
+    os.makedirs(folder)
+    with zipfile.ZipFile(Path(folder, "x.zip"), "w") as archive:
+        for path, content in [("a.txt", b"old"), ("b.txt", b"one"), ("a.txt", b"new")]:
+            archive.writestr(path, content)
+    files = Files(Resource(name="x.zip", unpack=unpack), folder)
+    assert [(path, stream.read()) for path, stream in files.open()] == [("a.txt", b"new"), ("b.txt", b"one")]
+    assert files.paths() == ["a.txt", "b.txt"]
+    assert files.read("a.txt") == b"new"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -322,6 +516,7 @@ def test_unpacking_that_was_cut_off_is_done_again(server: FileServer, folder: st
         ({"url": "https://host/"}, "give name="),
         ({"url": "https://host/a.zip", "name": "../a.zip"}, "give name="),
         ({}, "give name="),
+        ({"url": "https://h/words.txt", "unpack": True}, r"words\.txt is no archive, and not compressed"),
     ],
 )
 def test_a_wrong_resource_is_refused(arguments: dict[str, Any], told: str) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -55,6 +55,28 @@ def one_source_below_two_branches() -> ps.IterDataPipe[int]:
     return dp.map(lambda x: x + 10).concat(dp.map(lambda x: x + 20))
 
 
+class AgainItself(ps.IterDataPipe[Any]):
+    """The items through a step, and then the items themselves."""
+
+    holds_items = False
+    which: int = ps.own(0)
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.mapped = source.map(str)
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.which < 2:
+            source = (self.mapped, self.source)[self.which]
+            yield from source
+            self._source_ended(source)
+            self.which += 1
+
+
+def twice(how: Callable[[Any], Any]) -> Any:
+    return how(shuffled(4))
+
+
 CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "zip": lambda: numbers(4).zip(shuffled(4), IterableWrapper("abcd")),
     "zip, first the shortest": lambda: numbers(3).zip(shuffled(5)),
@@ -64,6 +86,11 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "concat": lambda: numbers(3).concat(shuffled(3), IterableWrapper("ab")),
     "concat with empty ones": lambda: numbers(0).concat(numbers(2), numbers(0), shuffled(2), numbers(0)),
     "concat of one pipe three times": one_pipe_three_times,
+    "through a step, then itself": lambda: twice(lambda dp: dp.map(str).concat(dp)),
+    "itself, through a step, then itself": lambda: twice(lambda dp: dp.concat(dp.map(str), dp)),
+    "through a step, then itself, twice": lambda: twice(lambda dp: dp.map(str).concat(dp).cycle(2)),
+    "through two ways, then itself": lambda: twice(lambda dp: dp.map(str).batch(2).concat(dp.filter(bool), dp)),
+    "through an operator that reads it again": lambda: twice(AgainItself),
     "concat of branches": one_source_below_two_branches,
     "concat of torch's": lambda: numbers(2).concat(TorchIterableWrapper("ab")),
     "concat of concats": lambda: numbers(2).concat(shuffled(2).concat(numbers(2)), one_pipe_three_times()),

@@ -17,7 +17,16 @@ import penstock as ps
 from penstock import check_operator
 from penstock.pipes.bases.sizes import size_of
 from penstock.registry import Throttle
-from resuming import ALWAYS, assert_resumes_everywhere, passed_on
+from resuming import (
+    ALWAYS,
+    assert_resumes_everywhere,
+    assert_resumes_twice_everywhere,
+    loader_over,
+    loader_resumed,
+    passed_on,
+    resumed_chain,
+    seeded,
+)
 
 MB = 2**20
 ROOM_FOR = pytest.mark.filterwarnings("ignore:in_memory_cache has room for")
@@ -190,6 +199,35 @@ def test_a_pass_after_one_that_was_given_up_has_its_order():
     dp = ps.iter.IterableWrapper(range(9)).shuffle().in_memory_cache()
     begun = dp.take(4)
     assert dp.take(4) == begun
+
+
+def test_a_cache_read_in_part_keeps_its_order():
+    def make():
+        return ps.iter.IterableWrapper(range(30)).shuffle().in_memory_cache().header(3)
+
+    whole = seeded(make)
+    expected = [[*whole] for _ in range(4)]
+    for epochs in (1, 2, 3):
+        dp = seeded(make)
+        for _ in range(epochs):
+            list(dp)
+        assert [*resumed_chain(make, dp.state_dict())] == expected[epochs]
+    assert expected[1] == expected[0]
+    assert_resumes_twice_everywhere(make)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_cache_read_in_part_keeps_its_order_under_a_loader(workers):
+    def make():
+        return ps.iter.IterableWrapper(range(30)).shuffle().sharding_filter().in_memory_cache().header(3)
+
+    with loader_over(make, 0, 2) as whole:
+        expected = [[*whole] for _ in range(3)]
+    with loader_over(make, workers, 2) as loader:
+        assert [*loader] == expected[0]
+        state = loader.state_dict()
+    with loader_resumed(make, workers, state) as loader:
+        assert [[*loader], [*loader]] == expected[1:]
 
 
 def test_a_state_is_small_and_a_resumed_pass_fills_the_memory_again():

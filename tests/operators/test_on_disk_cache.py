@@ -698,3 +698,10 @@ def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path, length: int
         dp = IterableWrapper([str(path)]).on_disk_cache()
         assert list(dp.map(lambda name: (name, b"new")).end_caching()) == [str(path)]
     assert path.read_bytes() == b"new"
+
+
+def test_shards_in_one_process_read_caches_of_their_own(tmp_path: Path) -> None:
+    missing = IterableWrapper("abcde").on_disk_cache(lambda name: str(tmp_path / name))
+    dp = missing.map(lambda name: (name, b"")).end_caching(same_filepath_fn=True).sharding_filter()
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(0, num_shards=3)) as loader:
+        assert [os.path.basename(path) for path in loader] == [*"abcde"]

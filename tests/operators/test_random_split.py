@@ -15,7 +15,7 @@ from torch.utils.data import RandomSampler
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere, passed_on
+from resuming import assert_resumes_everywhere, assert_resumes_twice_everywhere, passed_on
 
 WEIGHTS = {"train": 0.7, "valid": 0.2, "test": 0.1}
 
@@ -154,6 +154,16 @@ def test_every_group_resumes_after_every_item(key: str) -> None:
     assert_resumes_everywhere(lambda: split(12, target=key))
 
 
+@pytest.mark.parametrize("end", ["prefetch", "in_memory_cache"])
+@pytest.mark.filterwarnings("ignore:the source of random_split")
+def test_random_groups_of_a_random_order_resume_everywhere(end: str) -> None:
+    def make() -> Any:
+        one, other = IterableWrapper(range(8)).shuffle(buffer_size=4).random_split({"a": 0.5, "b": 0.5}, seed=0)
+        return getattr(one.concat(other), end)()
+
+    assert_resumes_twice_everywhere(make)
+
+
 def test_a_pass_with_another_seed_is_gone_on_with() -> None:
     train, *_ = split()
     train.override_seed(3)
@@ -162,6 +172,25 @@ def test_a_pass_with_another_seed_is_gone_on_with() -> None:
     resumed, *_ = split()
     resumed.load_state_dict(passed_on(train))
     assert list(resumed) == list(iterator)
+
+
+@pytest.mark.parametrize("stop", [0, 3, 12, 20])
+def test_groups_resume_with_the_seed_of_the_state(stop: int) -> None:
+    def chain(seed: int | None = None) -> Any:
+        train, valid = IterableWrapper(range(20)).random_split({"train": 1, "valid": 1}, seed=0)
+        return (train if seed is None else train.override_seed(seed)).shuffle().concat(valid)
+
+    dp = chain(seed=3)
+    iterator = iter(dp)
+    list(islice(iterator, stop))
+    state = passed_on(dp)
+    rest, following = list(iterator), list(dp)
+    resumed = chain()
+    resumed.load_state_dict(state)
+    assert [list(resumed), list(resumed)] == [rest, following]
+    state["state"]["random"] = [{"seed": "x"} for _ in state["state"]["random"]]
+    with pytest.raises(ValueError, match="cannot have seeds like"):
+        chain().load_state_dict(state)
 
 
 @pytest.mark.timeout(50)

@@ -73,6 +73,30 @@ def test_a_state_goes_on_exactly_with_other_workers(workers):
                 assert list(resumed) == epochs[1]
 
 
+def shuffled_and_dispatched(workers, num_shards=4):
+    loader = loader_of(dispatched(ps.iter.IterableWrapper(range(600)).shuffle()), workers, num_shards=num_shards)
+    loader.seed(0)
+    return loader
+
+
+def test_a_state_of_shards_is_plain_data_as_it_is():
+    with shuffled_and_dispatched(0) as loader, shuffled_and_dispatched(0) as other:
+        whole = list(loader)
+        items = iter(other)
+        for count in range(1, 10):
+            next(items)
+            with shuffled_and_dispatched(0) as resumed:
+                resumed.load_state_dict(other.state_dict())
+                assert list(resumed) == whole[count:]
+
+
+def test_there_may_be_more_shards_than_descriptors_of_a_fork_server():
+    with shuffled_and_dispatched(0, num_shards=300) as loader:
+        whole = list(loader)
+    with shuffled_and_dispatched(2, num_shards=300) as loader:
+        assert list(loader) == whole
+
+
 @WORKERS
 def test_shards_of_very_uneven_appetite_get_all(workers):
     dp = dispatched(ps.iter.IterableWrapper(range(2000))).filter(lambda x: x % 2 == 0 or x > 1990)

@@ -153,6 +153,23 @@ def test_an_item_that_cannot_be_pickled_is_named():
     assert "raised in Mapper(<lambda>), on <unlocked _thread.lock" in notes
 
 
+def raising(error):
+    raise error("on purpose")
+
+
+@pytest.mark.parametrize("error", [EOFError, ConnectionResetError, StopIteration])
+def test_an_item_that_cannot_be_unpickled_is_named(error):
+    class Item:
+        def __reduce__(self):
+            return raising, (error,)
+
+    with (
+        loader_over(lambda _: Item(), workers=1) as loader,
+        pytest.raises(RuntimeError, match=rf"an item of shard 0 cannot be unpickled: {error.__name__}"),
+    ):
+        list(loader)
+
+
 def test_a_chain_that_cannot_be_pickled_is_an_error_at_the_first_item():
     lock = threading.Lock()
     with loader_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
@@ -228,6 +245,16 @@ def test_a_failing_worker_function_is_an_error(which):
     where, worker = caught.value.__notes__
     assert where == f"penstock: raised in {which}"
     assert worker.startswith("penstock: in worker 0 of 2, shard 0 of 2 (process ")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])
+def test_a_stop_iteration_of_a_worker_function_is_an_error(which, workers):
+    with (
+        loader_over(abs, workers=workers, **{which: lambda *_: next(iter(()))}) as loader,
+        pytest.raises(RuntimeError, match=f"{which} raised StopIteration"),
+    ):
+        list(loader)
 
 
 @pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])

@@ -1,9 +1,11 @@
 """DataLoader2 and its reading services: what comes out, in which order, epoch after epoch."""
 
+import copy
 import gc
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchWrapper
 
 import penstock as ps
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
+from penstock.registry import seed_graph
 from penstock.workers.processes import context_for
 
 SERVICES = {
@@ -300,6 +303,20 @@ def test_what_a_reset_fn_adds_is_seeded_and_resumes(workers):
         assert [begun + list(loader), list(loader)] == epochs[1:]
 
 
+def test_seeds_that_a_reset_fn_sets_are_left_alone():
+    def read(**how):
+        service = MultiProcessingReadingService(0, num_shards=2, **how)
+        with DataLoader2(numbers(30).shuffle().sharding_filter(), reading_service=service) as loader:
+            loader.seed(3)
+            return list(loader)
+
+    def seeded(dp, info, seeds):
+        seed_graph(dp, 9)
+        return dp
+
+    assert read(worker_reset_fn=lambda dp, *_: dp) == read() != read(worker_reset_fn=seeded)
+
+
 def test_what_is_drawn_from_global_generators_is_the_same_on_any_number_of_workers_and_after_resuming():
     def draw(x):
         return x, random.random(), float(np.random.rand()), torch.rand(()).item()
@@ -378,6 +395,58 @@ def test_a_loader_that_was_shut_down_reads_no_more():
         iter(loader)
     with pytest.raises(RuntimeError, match="has ended: the loader was shut down, by shutdown"):
         next(running)
+
+
+def shuffled_shards(workers):
+    service = MultiProcessingReadingService(workers, num_shards=2)
+    loader = DataLoader2(numbers(12).shuffle().sharding_filter(), reading_service=service)
+    loader.seed(0)
+    return loader
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_shut_down_between_epochs_has_a_state(workers):
+    with shuffled_shards(workers) as loader:
+        epochs = [list(loader) for _ in range(2)]
+    with shuffled_shards(workers) as loader:
+        assert list(loader) == epochs[0]
+    with shuffled_shards(workers) as resumed:
+        resumed.load_state_dict(loader.state_dict())
+        assert next(iter(resumed)) == epochs[1][0]
+    with pytest.raises(RuntimeError, match="was shut down in the middle of an epoch"):
+        resumed.state_dict()
+
+
+def test_a_loader_is_not_shut_down_while_it_is_read():
+    def shut_down():
+        try:
+            loader.shutdown()
+        except (RuntimeError, ValueError):
+            return True
+        return False
+
+    refused = []
+    loader = DataLoader2(numbers(3).map(lambda item: refused.append(shut_down()) or item))
+    assert list(loader) == [0, 1, 2]
+    assert refused == [True] * 3
+    assert not shut_down()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_copy_of_a_loader_reads_on_its_own(workers):
+    with shuffled_shards(workers) as loader:
+        list(loader)
+        with copy.deepcopy(loader) as other:
+            assert list(other) == list(loader)
+
+
+def test_a_copy_of_a_loader_goes_on_from_its_loaded_state():
+    stopped, resumed = (DataLoader2(numbers(8).shuffle().sharding_filter().map(abs)) for _ in range(2))
+    iterator = iter(stopped)
+    next(iterator)
+    resumed.load_state_dict(stopped.state_dict())
+    rest = [*iterator]
+    assert [*copy.deepcopy(resumed)] == [*pickle.loads(pickle.dumps(resumed))] == [*resumed] == rest
 
 
 @every_service

@@ -20,9 +20,10 @@ import psutil
 import pytest
 
 from penstock import DataLoader2, MultiProcessingReadingService, RayFleet, RayReadingService
+from penstock.pipes.iter import IterableWrapper
 from programs import process_id, python
 from random_chains import WorkerCase, build, chain_of, is_unordered, text
-from resuming import always_due, as_json, from_json
+from resuming import always_due, as_json, from_json, loader_over, loader_resumed, states_along
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
 FEW = 25
@@ -96,6 +97,31 @@ def check(case: WorkerCase, *workers: int | RayFleet) -> None:
         assert told(loader, case.spec) == following, "the next epoch"
 
 
+@pytest.mark.parametrize(("first", "third"), [(1, 0), (2, 0), (3, 0), (2, 2)])
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
+def test_states_after_every_item_go_on_with_other_workers(first: int, third: int, shuffled: bool) -> None:
+    def make() -> Any:
+        source = IterableWrapper(range(12))
+        return (source.shuffle(buffer_size=4) if shuffled else source).sharding_filter().map(abs)
+
+    with loader_over(make, 0, 3) as whole:
+        expected, following = [*whole], [*whole]
+    with loader_over(make, first, 3) as loader:
+        items, states = states_along(loader)
+    assert items == expected
+    for read, state in enumerate(states[:-1]):
+        with loader_resumed(make, 0, state) as loader:
+            more, later_states = states_along(loader)
+        assert more == expected[read:], f"after {read} items"
+        for read_later, later in enumerate(later_states[:-1], read):
+            if third and (read, read_later) not in [(0, 0), (0, 2), (4, 5), (7, 7), (5, 11)]:
+                continue  # to start processes for each would take a minute
+            with loader_resumed(make, third, later) as loader:
+                where = f"after {read} items, and after {read_later}"
+                assert [*loader] == expected[read_later:], where
+                assert [*loader] == following, f"the epoch after {where}"
+
+
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("seed", range(max(CASES // 5, 1)))
 def test_a_loader_stopped_anywhere_twice_goes_on_exactly_with_other_workers(seed: int) -> None:
@@ -138,7 +164,8 @@ with loader_of(spec, workers, shards, prefetch, seed) as loader:
 
 def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, items: int) -> list[Any]:
     """Run a program that reads a loader; kill it and its workers when it has told of so many items, or at the end."""
-    program = PROGRAM.format(folders=[str(Path(__file__).parents[1] / "support")])
+    folder = Path(__file__).parent
+    program = PROGRAM.format(folders=[str(folder), str(folder.parent / "support")])
     command = [python(), "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:

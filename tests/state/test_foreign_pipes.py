@@ -1,8 +1,7 @@
-"""Pipes of torch's own and of other libraries chain with ours, both ways, in both orders of import."""
+"""Foreign pipes: those of torch and of other libraries, chained with ours both ways, in both orders of import."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 from itertools import islice
 from textwrap import dedent
@@ -12,11 +11,13 @@ import pytest
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data import MapDataPipe as TorchMapDataPipe
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
 from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
 
 import penstock as ps
 from penstock.registry import apply_sharding, seed_graph
 from programs import python
+from resuming import as_json, from_json, passed_on
 
 
 def test_our_pipes_are_pipes_of_torch() -> None:
@@ -86,7 +87,7 @@ def test_a_pipe_of_torch_with_seeds_and_shards_takes_them_from_us() -> None:
     assert sorted(items) == list(range(20))
 
 
-STRANGER = """
+THEIRS = """
 from torch.utils.data import IterDataPipe, functional_datapipe
 
 @functional_datapipe("only_theirs")
@@ -111,7 +112,7 @@ print(list(ours.header(1)), list(theirs.header()), list(ours.only_theirs().heade
 """
 
 
-@pytest.mark.parametrize("code", [OURS + STRANGER + USE, STRANGER + OURS + USE], ids=["ours first", "theirs first"])
+@pytest.mark.parametrize("code", [OURS + THEIRS + USE, THEIRS + OURS + USE], ids=["ours first", "theirs first"])
 def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first(code: str) -> None:
     done = subprocess.run([python(), "-c", dedent(code)], capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
@@ -151,20 +152,23 @@ def test_a_pass_through_pipes_of_torch_resumes_exactly(name: str) -> None:
         iterator = iter(interrupted)
         assert list(islice(iterator, handed_out)) == expected[:handed_out]
         resumed = CHAINS[name]()
-        resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
+        resumed.load_state_dict(passed_on(interrupted))
         assert list(resumed) == expected[handed_out:]
 
 
-def test_a_shuffler_of_torch_without_a_seed_resumes_in_its_order() -> None:
-    def chain() -> Any:
-        return TorchIterableWrapper(range(50)).shuffle().enumerate()
-
-    interrupted = chain()
-    iterator = iter(interrupted)
-    next(iterator)
-    resumed = chain()
-    resumed.load_state_dict(interrupted.state_dict())
-    assert list(resumed) == list(iterator)
+@pytest.mark.parametrize("stop", [0, 1, 3, 7])
+@pytest.mark.parametrize("seeds", [None, (1, 2)], ids=["unseeded", "seeded otherwise"])
+def test_a_shuffler_of_torch_resumes_in_its_order(seeds: tuple[int, int] | None, stop: int) -> None:
+    dp, resumed = (ps.iter.Mapper(TorchShuffler(ps.iter.IterableWrapper(range(8))), str) for _ in range(2))
+    if seeds:
+        seed_graph(dp, seeds[0])
+        seed_graph(resumed, seeds[1])
+    iterator: Any = dp
+    if stop:
+        iterator = iter(dp)
+        assert len([*islice(iterator, stop)]) == stop
+    resumed.load_state_dict(passed_on(dp))
+    assert [list(resumed), list(resumed)] == [list(iterator), list(dp)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -181,7 +185,7 @@ def test_a_loader_reads_and_resumes_a_chain_that_ends_in_a_pipe_of_torch(workers
     with loader() as stopped:
         iterator = iter(stopped)
         assert list(islice(iterator, 3)) == first[:3]
-        saved = json.loads(json.dumps(stopped.state_dict()))
+        saved = from_json(as_json(stopped.state_dict()))
     with loader() as resumed:
         resumed.load_state_dict(saved)
         assert list(resumed) == first[3:]

@@ -1,4 +1,4 @@
-"""A resumed pass notices a source that gives its items in another order than when the state was taken."""
+"""Changed sources: a resumed pass notices one that gives its items in another order, or fewer of them."""
 
 from __future__ import annotations
 
@@ -113,3 +113,16 @@ def test_items_that_the_program_changes_are_not_compared() -> None:
     resumed = chain()
     resumed.load_state_dict(dp.state_dict())
     assert list(resumed) == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize("how", [lambda dp: dp.pipe(iter), lambda dp: dp.shuffle(buffer_size=3), lambda dp: dp])
+def test_a_source_with_fewer_items_is_an_error(how: Callable[[Any], Any]) -> None:
+    def loader(length: int) -> Any:
+        source = how(ps.iter.IterableWrapper([0]).flatmap(lambda _: range(length)))
+        return ps.DataLoader2(source.sharding_filter().pipe(iter))
+
+    longer, shorter = loader(9), loader(4)
+    assert len([*islice(longer, 6)]) == 6
+    shorter.load_state_dict(longer.state_dict())
+    with pytest.raises(RuntimeError, match="the source gave fewer items than when the state was taken"):
+        list(shorter)

@@ -1,8 +1,8 @@
-"""Branches of one stream, resumed: those that have ended, that were never read, and that stand far apart."""
+"""Branches of one stream, resumed: ended ones, unread ones, divided ones, and those that are far apart."""
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
@@ -11,9 +11,21 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from resuming import assert_resumes_everywhere
+from penstock.state import replay
+from resuming import (
+    assert_resumes_everywhere,
+    assert_resumes_twice_everywhere,
+    passed_on,
+    resumed_chain,
+    snapshots,
+    state_after,
+)
+
+CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
 
 numbers = ps.iter.IterableWrapper
+
+pytestmark = pytest.mark.timeout(60)
 
 
 def rest_from(chain: Callable[[], Any], stop: int) -> tuple[list[Any], list[Any]]:
@@ -22,7 +34,7 @@ def rest_from(chain: Callable[[], Any], stop: int) -> tuple[list[Any], list[Any]
     iterator = iter(dp)
     list(islice(iterator, stop))
     resumed = chain()
-    resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    resumed.load_state_dict(passed_on(dp))
     return list(iterator), list(resumed)
 
 
@@ -82,8 +94,26 @@ def joined_again() -> Any:
     return first.zip_longest(left.header(5).zip(right.pipe(iter)))
 
 
-@pytest.mark.parametrize("chain", [of_two_kinds, joined_again])
-def test_branches_of_branches_go_back_when_those_between_have_ended(chain: Callable[[], Any]) -> None:
+def fork_in_a_branch() -> Any:
+    one, other = numbers(range(12)).fork(2)
+    left, right = other.fork(2)
+    return one.zip(left.zip(right.shuffle(buffer_size=4).set_seed(1)))
+
+
+def demux_in_a_branch() -> Any:
+    one, other = numbers(range(24)).fork(2)
+    even, odd = other.demux(2, lambda item: item % 2)
+    return one.mux(even.zip(odd.shuffle(buffer_size=4).set_seed(1)))
+
+
+def fork_of_a_diamond() -> Any:
+    one, other = numbers(range(12)).fork(2)
+    left, right = one.zip(other).fork(2)
+    return left.zip(right.shuffle(buffer_size=4).set_seed(1))
+
+
+@pytest.mark.parametrize("chain", [of_two_kinds, joined_again, fork_in_a_branch, demux_in_a_branch, fork_of_a_diamond])
+def test_branches_of_branches_resume_everywhere(chain: Callable[[], Any]) -> None:
     assert_resumes_everywhere(chain)
 
 
@@ -207,3 +237,68 @@ def test_a_position_is_never_beyond_what_was_read(number: int, head: int) -> Non
             assert [*islice(iterator, 1)] == rest[:1]
             if not rest:
                 break
+
+
+def test_a_fork_whose_source_ended_reads_little_again() -> None:
+    pulled = []
+
+    def chain() -> Any:
+        first, second = numbers(range(30_000)).map(lambda item: pulled.append(item) or item).fork(2, buffer_size=10**6)
+        return first.concat(second)
+
+    dp, resumed = chain(), chain()
+    iterator = iter(dp)
+    for _ in range(59_990):
+        next(iterator)
+    resumed.load_state_dict(passed_on(dp))
+    pulled.clear()
+    assert list(resumed) == list(range(29_990, 30_000))
+    assert len(pulled) < 15_000
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["next epoch", "next round of a cycle"])
+def test_a_fork_left_unread_after_resuming_begins_anew_next_time(again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "SNAPSHOT_SHARE", float("inf"))
+
+    def chain() -> Any:
+        first, second = numbers(range(7)).round_robin_demux(2)
+        third, fourth = second.fork(2)
+        zipped = first.zip(third.mux(fourth))
+        return zipped.cycle(2) if again else zipped
+
+    items = list(chain())
+    for number in range(len(items) + 1):
+        dp, resumed = chain(), chain()
+        iterator = iter(dp)
+        list(islice(iterator, number))
+        resumed.load_state_dict(passed_on(dp))
+        assert list(resumed) == items[number:]
+        assert list(resumed) == items
+
+
+@pytest.fixture(params=[0.01, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
+def share(request: pytest.FixtureRequest) -> Iterator[None]:
+    """How often snapshots of sources are taken."""
+    with snapshots(request.param):
+        yield
+
+
+def test_a_muxed_demux_resumes_beyond_its_buffer() -> None:
+    far = 1_000_000 if CASES > 1_000 else 100_000
+
+    def make() -> Any:
+        even, odd = numbers(range(10**7)).demux(2, lambda number: number % 2, buffer_size=100)
+        return even.mux(odd).header(far + 300)
+
+    dp = resumed_chain(make, state_after(make, far))
+    again = resumed_chain(make, dp.state_dict())
+    assert [*again] == [*range(far, far + 300)]
+
+
+@pytest.mark.usefixtures("share")
+def test_branches_resume_twice_beyond_their_buffers() -> None:
+    def make() -> Any:
+        one, other, last = numbers(range(100)).fork(3, buffer_size=4)
+        return one.zip(other.map(abs), last.enumerate())
+
+    assert_resumes_twice_everywhere(lambda: make().header(25))

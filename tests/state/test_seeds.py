@@ -1,4 +1,4 @@
-"""Random numbers that a chain can repeat."""
+"""Seeds: random numbers that a chain can repeat, in each pass others, until another seed is set."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.registry import Seeded, derive_seed, seed_graph, uniform_draws, walk
+from resuming import as_json, from_json, passed_on
 
 
 class Drawing(Seeded, ps.IterDataPipe):
@@ -159,3 +160,46 @@ def test_a_step_with_seeds_of_its_own_way_has_another_in_each_epoch_of_a_loader_
 def test_what_a_user_has_set_in_a_step_with_seeds_of_its_own_way_is_left_alone() -> None:
     dp = TheirWay(one()).set_seed(7)
     assert [list(dp.enumerate()), list(dp.enumerate())] == [[(0, (0, 7))]] * 2
+
+
+def test_a_seed_set_mid_pass_is_for_later_passes() -> None:
+    dp = ps.iter.IterableWrapper(range(8)).shuffle().set_seed(1)
+    list(dp)
+    iterator = iter(dp)
+    next(iterator)
+    dp.set_seed(5)
+    resumed = ps.iter.IterableWrapper(range(8)).shuffle()
+    resumed.load_state_dict(passed_on(dp))
+    assert list(resumed) == list(iterator)
+    assert [list(resumed), list(resumed)] == [list(dp), list(dp)] != [list(dp), list(dp)]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_loader_seeded_mid_epoch_ends_it_in_its_order(resumed: bool) -> None:
+    def load(seed: int) -> Any:
+        loader = ps.DataLoader2(ps.iter.IterableWrapper(range(8)).shuffle().sharding_filter().shuffle())
+        loader.seed(seed)
+        return loader
+
+    first, other, loader = list(load(1)), load(2), load(1)
+    iterator = iter(loader)
+    begun = list(islice(iterator, 3))
+    loader.seed(2)
+    if resumed:
+        state = from_json(as_json(loader.state_dict()))
+        loader = load(3)
+        loader.load_state_dict(state)
+        iterator = iter(loader)
+    assert [*begun, *iterator] == first
+    assert [list(loader), list(loader)] == [list(other), list(other)]
+
+
+def test_a_state_draws_nothing_where_nothing_is_random() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    dp = ps.iter.IterableWrapper(range(5)).pipe(iter).flatmap(lambda x: [x])
+    iterator = iter(dp)
+    next(iterator)
+    dp.state_dict()
+    assert torch.equal(torch.rand(3), expected)

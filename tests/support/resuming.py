@@ -10,9 +10,12 @@ from itertools import islice
 from typing import Any
 from unittest import mock
 
-from penstock import IterDataPipe
-from penstock.registry import Throttle
+from penstock import DataLoader2, IterDataPipe, MultiProcessingReadingService
+from penstock.registry import Throttle, seed_graph
 from penstock.state import replay as reading
+
+Make = Callable[[], Any]
+"""Makes a chain, the same one each time."""
 
 ALWAYS, NEVER = 1, 10**9
 """After how many items a snapshot of a source is due."""
@@ -94,3 +97,67 @@ def _assert_resumes(make: Callable[[], IterDataPipe[Any]], passes: int) -> None:
             resumed = make()
             resumed.load_state_dict(passed_on(finished))
             assert [list(resumed) for _ in range(number + 1, passes)] == expected[number + 1 :]
+
+
+def seeded(make: Make, seed: int = 0) -> Any:
+    dp = make()
+    seed_graph(dp, seed)
+    return dp
+
+
+def resumed_chain(make: Make, state: dict[str, Any]) -> Any:
+    """A fresh chain, seeded otherwise, that goes on from a state."""
+    dp = seeded(make, 1)
+    dp.load_state_dict(from_json(as_json(state)))
+    return dp
+
+
+def state_after(make: Make, items: int) -> dict[str, Any]:
+    dp = seeded(make)
+    assert len([*islice(iter(dp), items)]) == items
+    state: dict[str, Any] = dp.state_dict()
+    return state
+
+
+def assert_resumes_twice_everywhere(make: Make) -> None:
+    """Check that a chain that is stopped after any item, and again after any item, goes on with the same items."""
+    whole = seeded(make)
+    epochs = [[*whole] for _ in range(3)]
+    for epoch, expected in enumerate(epochs[:2]):
+        dp = seeded(make)
+        assert [[*dp] for _ in range(epoch)] == epochs[:epoch]
+        iterator = iter(dp)
+        for first in range(len(expected) + 1):
+            state = dp.state_dict()
+            between = resumed_chain(make, state)
+            its_iterator = iter(between)
+            for second in range(first, len(expected) + 1):
+                last = resumed_chain(make, between.state_dict())
+                where = f"epoch {epoch}, stopped after {first} items, and after {second}"
+                assert [*last] == expected[second:], where
+                assert [*last] == epochs[epoch + 1], f"the epoch after {where}"
+                assert [*islice(its_iterator, 1)] == expected[second : second + 1], where
+            assert [*islice(iterator, 1)] == expected[first : first + 1]
+
+
+def loader_over(make: Make, workers: int, shards: int | None = None, seed: int = 0) -> DataLoader2[Any]:
+    loader: DataLoader2[Any] = DataLoader2(
+        make(), reading_service=MultiProcessingReadingService(workers, num_shards=shards)
+    )
+    loader.seed(seed)
+    return loader
+
+
+def loader_resumed(make: Make, workers: int, state: dict[str, Any]) -> DataLoader2[Any]:
+    loader = loader_over(make, workers, seed=99)
+    loader.load_state_dict(from_json(as_json(state)))
+    return loader
+
+
+def states_along(loader: DataLoader2[Any]) -> tuple[list[Any], list[dict[str, Any]]]:
+    """Read an epoch; return its items and the states before the first and after each."""
+    items, states = [], [loader.state_dict()]
+    for item in loader:
+        items.append(item)
+        states.append(from_json(as_json(loader.state_dict())))
+    return items, states
