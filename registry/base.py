@@ -11,7 +11,8 @@ from ..state.copying import SourcesFirst
 from ..state.fields import StateField
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from .members import public_members
-from .registration import find_method, operators
+from .method_lookup import find_method
+from .registration import operators
 from .traits import Trait, product_of_buffers
 
 __all__ = ["BasePipe"]
