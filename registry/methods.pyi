@@ -119,7 +119,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         flatten: bool = True,
         *,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> penstock.pipes.iter.batches.BatchAsyncMapper:
+    ) -> penstock.pipes.iter.parallel.BatchAsyncMapper:
         """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
 
         Take it for coroutines, such as requests to a server. Up to `batch_size` items are read ahead, and `max_concurrency`

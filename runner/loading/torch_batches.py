@@ -81,9 +81,10 @@ def iter_torch_batches(
     chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
     chain = _columns(chain, batch_size, known, dtypes, collate_fn)
-    cut_late = known and collate_fn is None and not _is_of_ranks(service)
-    chain = _cut(chain, batch_size, local_shuffle_buffer_size, drop_last, cut_late)
-    chain = chain if known and collate_fn is None else _Finisher(chain, collate_fn, dtypes)
+    are_tensors = bool(known) and collate_fn is None
+    in_main_process = are_tensors and not _is_of_ranks(service)
+    chain = _cut(chain, batch_size, local_shuffle_buffer_size, drop_last, in_main_process)
+    chain = chain if are_tensors else _Finisher(chain, collate_fn, dtypes)
     return _loader(chain if device is None else DeviceMover(chain, device), service, local_shuffle_seed)
 
 
@@ -183,7 +184,7 @@ def _columns(
     collate_fn: Callable[[Any], Any] | None,
 ) -> IterDataPipe[Any]:
     """Return a chain of column batches: rows are gathered, and columns are tensors unless `collate_fn` makes them."""
-    leave = _is_no_batch
+    leave: Callable[[Any], bool] = _is_no_batch
     if batch_size is not None:
         chain, leave = RowGatherer(chain, batch_size, batched), are_rows
     if collate_fn is not None:
