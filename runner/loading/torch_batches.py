@@ -68,8 +68,7 @@ def iter_torch_batches(
     chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
     are cut, and which may be short.
 
-    Raises TypeError or ValueError for wrong arguments, and while it is read, what `to_tensors`, `rebatch` and `collate`
-    raise.
+    Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 
     >>> import penstock as ps
     >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])

@@ -32,13 +32,15 @@ Mode = Literal["error", "overwrite", "append"]
 class ShardWriter(IterDataPipe[tuple[str, int]]):
     """Write shards, and yield the URL and count of each: a base class. A long pass shows a progress bar.
 
-    `counted` names what is counted in a shard; the name of the index begins with `index_prefix`.
+    `counted` names what is counted in a shard; the name of the index begins with `index_prefix`. A file ends in one of
+    `_suffixes`, in a plain folder in the first.
     """
 
     holds_items = False
     shows_progress = True
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
+    _suffixes: tuple[str, ...]
     transient = ("settled",)
     url_template: Any
     mode: Mode
@@ -59,13 +61,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         self,
         source: IterDataPipe[Any],
         url_template: Any,
-        suffixes: tuple[str, ...],
         mode: Mode,
         on_error: OnError,
         storage_options: Mapping[str, Any] | None,
     ) -> None:
         """Keep the arguments that all writers have; raise ValueError or TypeError for wrong ones."""
-        self._files = NumberedFiles(checked_path(url_template), suffixes, self.index_prefix)
+        self._files = NumberedFiles(checked_path(url_template), self._suffixes, self.index_prefix)
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be 'error', 'overwrite' or 'append', and is {mode!r:.100}")
         check_division(source)
