@@ -10,7 +10,7 @@ from typing import Any
 from ..errors.hints import did_you_mean
 from ..state.foreign import registered_with_torch
 from .lazy_methods import LazyMethod, method_names
-from .registration import Kind, bases, kind_of, operators
+from .registration import Kind, bases, operators, pipe_kind
 
 __all__ = ["find_method"]
 
@@ -75,7 +75,7 @@ def find_method(pipe: Any, name: str) -> Any:
     """
     if name.startswith("_"):  # protocols look these up on every object; ours are public
         raise AttributeError(f"{type(pipe).__name__!r} object has no attribute {name!r}", name=name, obj=pipe)
-    kind = kind_of(type(pipe))
+    kind = pipe_kind(type(pipe))
     base = bases[kind]
     theirs = registered_with_torch(base)
     if name not in theirs and name not in vars(base):
@@ -96,7 +96,7 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
     message = f"{type(pipe).__name__!r} object has no attribute {name!r}"
     if name == "source":
         return f"{message}: keep it in the __init__ of {type(pipe).__name__}, as in `self.source = source`"
-    kind = kind_of(base)
+    kind = pipe_kind(base)
     other: Kind = "map" if kind == "iter" else "iter"
     mend = _NAMES_OF_OTHERS.get(name, "")
     if f"to_{kind}_datapipe" in f"{name} {mend}":

@@ -18,7 +18,7 @@ from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from .lazy_methods import LazyMethod, constructor_as_method, method_names
 from .synonyms import operators_for, operators_for_parts
 
-__all__ = ["Operator", "Operators", "bases", "functional_datapipe", "functions_of_all_pipes", "kind_of", "operators"]
+__all__ = ["Operator", "Operators", "bases", "functional_datapipe", "functions_of_all_pipes", "operators", "pipe_kind"]
 
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
@@ -44,7 +44,7 @@ class Operator:
     @property
     def kind(self) -> Kind:
         """The kind of pipe that the operator is."""
-        return kind_of(self.cls)
+        return pipe_kind(self.cls)
 
     @property
     def key(self) -> str:
@@ -241,8 +241,8 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
         raise TypeError(f'give the name of the method, as in @functional_datapipe("batch"), not {name!r}')
 
     def register(cls: C) -> C:
-        kind = kind_of(cls)
-        holder = kind if on is None else kind_of(on)
+        kind = pipe_kind(cls)
+        holder = kind if on is None else pipe_kind(on)
         if name is not None:
             _check_name(name, holder, cls)
         caller = sys._getframe(1)
@@ -268,7 +268,7 @@ def functions_of_all_pipes() -> dict[str, Callable[..., Any]]:
     return {name: getattr(base, name) for name in method_names(base) if not operators.has_method("iter", name)}
 
 
-def kind_of(cls: type) -> Kind:
+def pipe_kind(cls: type) -> Kind:
     """Return the kind of a pipe class; raise TypeError for anything else."""
     if not isinstance(cls, type):
         raise TypeError(f"a pipe class is needed, and this is {cls!r}; for a function use dp.pipe(fn)")
