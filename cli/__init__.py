@@ -6,10 +6,15 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .errors import TheirError, WrongUse, print_as_theirs
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["main"]
 
@@ -47,61 +52,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    chosen = parser.parse_args(arguments)
-    if chosen.version:
+    options = vars(parser.parse_args(arguments))
+    if options.pop("version"):
         from .. import __version__
 
         print(f"penstock {__version__}")
         return 0
-    if chosen.command is None:
+    command = options.pop("command")
+    if command is None:
         parser.print_help()
         return 0
+    run = options.pop("run")
     try:
-        return _run_command(chosen)
+        return run(**options)  # type: ignore[no-any-return]
     except WrongUse as error:
-        print(f"penstock {chosen.command}: {error}", file=sys.stderr)
+        print(f"penstock {command}: {error}", file=sys.stderr)
         return _WRONG_USE
     except TheirError as error:
         print_as_theirs(error.raised)
         return _FAILED
 
 
-def _run_command(chosen: argparse.Namespace) -> int:
-    """Run a command; only what it needs is imported."""
-    if chosen.command == "new":
-        from .new import write_package
-
-        return write_package(chosen.name, chosen.into)
-    if chosen.command == "stubs":
-        from .stubs import write_stubs
-
-        return write_stubs(chosen.packages, chosen.output, chosen.installed, chosen.inside)
-    if chosen.command == "ops":
-        from .ops import show_operators
-
-        return show_operators(chosen.words)
-    if chosen.command == "demo":
-        from .demo import run_demo
-
-        try:
-            return run_demo(chosen.data, chosen.workers, chosen.epochs, chosen.device)
-        except (ImportError, FileNotFoundError, ValueError) as error:  # missing packages or files, wrong arguments
-            raise WrongUse("".join(traceback.format_exception_only(error)).rstrip()) from None
-    from . import chains
-
-    if chosen.command == "graph":
-        return chains.draw(chosen.found, chosen.arg, chosen.output)
-    if chosen.command == "explain":
-        return chains.explain_chain(chosen.found, chosen.arg, chosen.strict)
-    return chains.profile_chain(chosen.found, chosen.arg, chosen.items, chosen.trace)
-
-
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser. Each command has a function `run`, and its options are named after that function's."""
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="penstock", description=_OVERVIEW, formatter_class=plain)
     parser.add_argument("--version", action="store_true", help="print the version, and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_ops(commands)
+    _add_chain_commands(commands)
+    _add_demo(commands)
+    _add_new(commands)
+    _add_stubs(commands)
+    return parser
 
+
+def _on_call(module: str, name: str) -> Callable[..., int]:
+    """Return a function of a module here, which is imported when it is called: a command imports what it needs."""
+
+    def run(**options: Any) -> int:
+        return getattr(import_module(f".{module}", __name__), name)(**options)  # type: ignore[no-any-return]
+
+    return run
+
+
+def _add_ops(commands: _Commands) -> None:
     ops = commands.add_parser(
         "ops",
         help="find operators by words, or explain one",
@@ -109,49 +104,73 @@ def _parser() -> argparse.ArgumentParser:
         "by what they are for. The exact name of an operator shows what it does, its parameters and an example.",
     )
     ops.add_argument("words", metavar="WORD", nargs="*", help="such as: tar archives")
+    ops.set_defaults(run=_on_call("ops", "show_operators"))
 
-    of_chain = argparse.ArgumentParser(add_help=False)
-    of_chain.add_argument("found", metavar="MODULE:NAME", help="such as train:chain")
-    of_chain.add_argument(
-        "--arg",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an argument of the function: a Python literal, or else text",
-    )
-    graph = commands.add_parser(
-        "graph", parents=[of_chain], help="draw a chain", description="Draw a chain.", epilog=_FOUND
-    )
+
+def _add_chain_commands(commands: _Commands) -> None:
+    def add(name: str, purpose: str, description: str, function: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=purpose, description=description, epilog=_FOUND)
+        command.add_argument("address", metavar="MODULE:NAME", help="such as train:chain")
+        command.add_argument(
+            "--arg",
+            metavar="NAME=VALUE",
+            dest="arguments",
+            action="append",
+            default=[],
+            help="an argument of the function: a Python literal, or else text",
+        )
+        command.set_defaults(run=_on_call("chains", function))
+        return command
+
+    graph = add("graph", "draw a chain", "Draw a chain.", "draw")
     graph.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="an .svg, .png or .mmd to write (default: a tree, as text)"
     )
-    explain = commands.add_parser(
+    explain = add(
         "explain",
-        parents=[of_chain],
-        help="say what a chain will do, before anything is read",
-        description="Say what a chain will do, before anything is read, and warn of what is likely wrong.",
-        epilog=_FOUND,
+        "say what a chain will do, before anything is read",
+        "Say what a chain will do, before anything is read, and warn of what is likely wrong.",
+        "explain_chain",
     )
     explain.add_argument("--strict", action="store_true", help="exit with 1 if there are warnings")
-    profile = commands.add_parser(
+    profile = add(
         "profile",
-        parents=[of_chain],
-        help="read a chain, and say where the time goes",
-        description="Read a chain, and say in which steps the time goes.",
-        epilog=_FOUND,
+        "read a chain, and say where the time goes",
+        "Read a chain, and say in which steps the time goes.",
+        "profile_chain",
     )
     profile.add_argument("-n", metavar="ITEMS", dest="items", type=int, help="how many items to read (default: all)")
     profile.add_argument(
         "--trace", metavar="FILE", type=Path, help="a trace to write, for chrome://tracing or Perfetto"
     )
 
+
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser("demo", help="train a small model on digit images from tar shards")
     demo.add_argument(
-        "--data", metavar="URL", help="a folder of shards, at any URL that fsspec reads (default: built in)"
+        "--data", metavar="URL", dest="url", help="a folder of shards, at any URL that fsspec reads (default: built in)"
     )
     demo.add_argument("--workers", type=int, default=2, help="processes that read (default: 2)")
     demo.add_argument("--epochs", type=int, default=10, help="passes over the training shards (default: 10)")
-    demo.add_argument("--device", help="where to train (default: the accelerator, or the CPU without one)")
+    demo.add_argument(
+        "--device",
+        metavar="DEVICE",
+        dest="device_name",
+        help="where to train (default: the accelerator, or the CPU without one)",
+    )
+    demo.set_defaults(run=_run_demo)
+
+
+def _run_demo(**options: Any) -> int:
+    from .demo import run_demo
+
+    try:
+        return run_demo(**options)
+    except (ImportError, FileNotFoundError, ValueError) as error:  # missing packages or files, wrong arguments
+        raise WrongUse("".join(traceback.format_exception_only(error)).rstrip()) from None
+
+
+def _add_new(commands: _Commands) -> None:
     new = commands.add_parser(
         "new",
         help="write a package of your own operators, ready to be published",
@@ -159,6 +178,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     new.add_argument("name", metavar="NAME", help="such as my_operators")
     new.add_argument("--into", metavar="FOLDER", type=Path, default=Path(), help="where the folder is made")
+    new.set_defaults(run=_on_call("new", "write_package"))
+
+
+def _add_stubs(commands: _Commands) -> None:
     stubs = commands.add_parser(
         "stubs",
         help="write typed stubs of plug-ins and of your own operators, for type checkers and editors",
@@ -173,4 +196,4 @@ def _parser() -> argparse.ArgumentParser:
         "--installed", action="store_true", help="write beside the installed Penstock: no option is needed"
     )
     where.add_argument("--inside", action="store_true", help="write into each package the stub that its wheel carries")
-    return parser
+    stubs.set_defaults(run=_on_call("stubs", "write_stubs"))

@@ -9,7 +9,7 @@ OPERATORS = {
     "iter.SampleMultiplexer": "penstock.pipes.iter.mix:SampleMultiplexer",
     "iter.Sampler": "penstock.pipes.iter.create:Sampler",
     "iter.add_index": "penstock.pipes.iter.enumerate:IndexAdder",
-    "iter.async_map_batches": "penstock.pipes.iter.batches:BatchAsyncMapper",
+    "iter.async_map_batches": "penstock.pipes.iter.parallel:BatchAsyncMapper",
     "iter.batch": "penstock.pipes.iter.group:Batcher",
     "iter.bucket_by_length": "penstock.pipes.iter.bucket:LengthBucketer",
     "iter.bucketbatch": "penstock.pipes.iter.bucket:BucketBatcher",

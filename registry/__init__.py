@@ -18,9 +18,10 @@ from ..state.run import replace_live_iterator
 from ..state.save import flatten, hand_down, load_place, node_in, place_of
 from ..state.seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
 from ..state.sources import can_capture, capture
+from .lazy_methods import later
 from .map_pipe import MapDataPipe
 from .pipe import IterDataPipe
-from .registration import Operator, functional_datapipe, later, operators
+from .registration import Operator, functional_datapipe, operators
 from .sharding import apply_sharding, sharding_points
 
 __all__ = [

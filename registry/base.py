@@ -11,7 +11,8 @@ from ..state.copying import SourcesFirst
 from ..state.fields import StateField
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from .members import public_members
-from .registration import find_method, operators
+from .method_lookup import find_method
+from .registration import operators
 from .traits import Trait, product_of_buffers
 
 __all__ = ["BasePipe"]
@@ -50,6 +51,9 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     buffered: ClassVar[str] = "items"
     """What these parameters count: "items", "rows", "files", …"""
 
+    tuner: Any = None
+    """It finds arguments given as "auto" while the chain is read; None if there are none."""
+
     faster: str | None = None
     """A sentence with arguments that would make the operator faster, for profiles; None if nothing is known."""
 
@@ -71,7 +75,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     @property
     def tuned(self) -> str | None:
         """What was found for arguments given as "auto", written as arguments; None if there are none."""
-        return None
+        return None if self.tuner is None else self.tuner.found
 
     def outcome(self) -> Any:
         """Return the result of calling the class: this pipe, or the pipes that read it."""

@@ -10,7 +10,8 @@ from ..state.foreign import TorchMapDataPipe, torch_looks_up
 from ..state.passes import ENDED_BY_STOP_ITERATION
 from .base import BasePipe
 from .metaclasses import MapPipeMeta
-from .registration import bases, find_method
+from .method_lookup import find_method
+from .registration import bases
 
 __all__ = ["MapDataPipe"]
 

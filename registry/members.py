@@ -45,6 +45,7 @@ _OF_AUTHORS = {
         "shows_progress",
         "trace_as_dataframe",
         "tuned",
+        "tuner",
     ),
     "works_in",
 }

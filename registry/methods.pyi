@@ -119,7 +119,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         flatten: bool = True,
         *,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> penstock.pipes.iter.batches.BatchAsyncMapper:
+    ) -> penstock.pipes.iter.parallel.BatchAsyncMapper:
         """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
 
         Take it for coroutines, such as requests to a server. Up to `batch_size` items are read ahead, and `max_concurrency`
@@ -3656,39 +3656,27 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.runner.loading.loader.DataLoader2[typing.Any]:
         """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
-        The items of the chain are of one of two kinds:
-
-        - batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors` converts
-          their columns, with `dtypes`
-        - rows, such as dicts of numbers, text and tensors, and tuples. `collate` stacks them
-
-        `batched` tells the kind, or else the chain does: batches after `ps.read_parquet` or `to_tensors`, rows after
-        `rows`, `ps.read_images` or `ps.from_items`; `map` keeps the kind. Operators such as `IterableWrapper` and `flatmap`
-        do not tell. After them, Arrow batches are batches, and other items are rows. A dict of only tensors and arrays, and
-        perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
-        loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
+        Items are batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors`
+        converts their columns, with `dtypes`. Or they are rows, such as dicts of numbers, text and tensors, and tuples.
+        `collate` stacks them. `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where
+        it does not, Arrow batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps
+        lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader
+        then has the chain's length, which is otherwise unknown in advance.
 
         `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
         else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
         batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
         while the batch before is used. `drop_last` drops a short last batch.
 
-        A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
-        chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
-        whole, and this process cuts them to `batch_size`. Rows are batched in each process, whose last batch may be short.
-        With a `collate_fn`, batches too are cut in each process, which calls it.
+        A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
+        chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
+        are cut, and which may be short.
 
-        A `reading_service` replaces `num_workers` and `prefetch_batches`: for Ray, for more shards than workers, or for the
-        ranks of distributed training. If ranks share the stream, batches are cut in the shards, so that all ranks count the
-        same items. The last batch of each shard may be short.
-
-        Raises TypeError or ValueError for wrong arguments, such as `dtypes` together with a `collate_fn`. While it is read,
-        raises ValueError for a dict that may be a batch or a row, and what `to_tensors`, `rebatch` and `collate` raise.
+        Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 
         >>> import penstock as ps
         >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
-        >>> with iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}) as loader:
-        ...     list(loader)
+        >>> list(iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}))
         [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
         """
         ...
@@ -4162,39 +4150,27 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     ) -> penstock.runner.loading.loader.DataLoader2[typing.Any]:
         """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
-        The items of the chain are of one of two kinds:
-
-        - batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors` converts
-          their columns, with `dtypes`
-        - rows, such as dicts of numbers, text and tensors, and tuples. `collate` stacks them
-
-        `batched` tells the kind, or else the chain does: batches after `ps.read_parquet` or `to_tensors`, rows after
-        `rows`, `ps.read_images` or `ps.from_items`; `map` keeps the kind. Operators such as `IterableWrapper` and `flatmap`
-        do not tell. After them, Arrow batches are batches, and other items are rows. A dict of only tensors and arrays, and
-        perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
-        loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
+        Items are batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors`
+        converts their columns, with `dtypes`. Or they are rows, such as dicts of numbers, text and tensors, and tuples.
+        `collate` stacks them. `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where
+        it does not, Arrow batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps
+        lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader
+        then has the chain's length, which is otherwise unknown in advance.
 
         `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
         else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
         batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
         while the batch before is used. `drop_last` drops a short last batch.
 
-        A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
-        chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
-        whole, and this process cuts them to `batch_size`. Rows are batched in each process, whose last batch may be short.
-        With a `collate_fn`, batches too are cut in each process, which calls it.
+        A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
+        chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
+        are cut, and which may be short.
 
-        A `reading_service` replaces `num_workers` and `prefetch_batches`: for Ray, for more shards than workers, or for the
-        ranks of distributed training. If ranks share the stream, batches are cut in the shards, so that all ranks count the
-        same items. The last batch of each shard may be short.
-
-        Raises TypeError or ValueError for wrong arguments, such as `dtypes` together with a `collate_fn`. While it is read,
-        raises ValueError for a dict that may be a batch or a row, and what `to_tensors`, `rebatch` and `collate` raise.
+        Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 
         >>> import penstock as ps
         >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
-        >>> with iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}) as loader:
-        ...     list(loader)
+        >>> list(iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}))
         [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
         """
         ...

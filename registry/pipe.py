@@ -11,7 +11,8 @@ from ..state.stateful import Stateful
 from ..state.step_text import step
 from .base import BasePipe
 from .metaclasses import IterPipeMeta
-from .registration import bases, find_method
+from .method_lookup import find_method
+from .registration import bases
 
 __all__ = ["IterDataPipe"]
 

@@ -76,50 +76,73 @@ def plain_error(error: Exception, url: str) -> Exception:
     """Return the error to raise in place of a client's error."""
     from obstore.exceptions import BaseError
 
-    if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
-        error = error.__context__  # s3fs failed on an OSError that has no errno
-    cause = error.__cause__
-    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not isinstance(cause, LookupError):
-        error = cause  # fsspec reports any failure as a missing file
+    error = _first_cause(error)
+    module = type(error).__module__
     refusal = getattr(error, "response", getattr(error.__cause__, "response", None))  # of botocore
     if isinstance(refusal, dict):
         said = refusal.get("Error", {})
         number = refusal.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return _refusal(number, said.get("Code", ""), said.get("Message", ""), url)
-    if type(error).__module__.startswith("botocore."):
+    if module.startswith("botocore."):
         return _botocore_error(error, url)
     if isinstance(error, TimeoutError):
-        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
-    if type(error).__module__.startswith("aiohttp."):
+        return _timeout(url)
+    if module.startswith("aiohttp."):
         if status := getattr(error, "status", 0):
             return _refusal(status, "", getattr(error, "message", ""), url)
         return ConnectionError(errno.ECONNABORTED, "no connection, or an answer that was cut", url)
     if isinstance(error, KeyError) and error.args == ("ContentLength",):  # s3fs requires this header
-        return UnknownStoreError(errno.ENOTSUP, "the server does not tell how large the object is", url)
-    if not isinstance(error, (BaseError, FileNotFoundError)) or getattr(error, "errno", None):
-        if isinstance(error, OSError) and error.errno and error.filename is None:
-            error.filename = url
-        elif isinstance(error, io.UnsupportedOperation) and len(error.args) == 1:
-            error.args = (f"{error.args[0]}: {url}",)
-        hide_secrets(error)
-        return error
+        return _unknown_size(url)
+    if isinstance(error, (BaseError, FileNotFoundError)) and not getattr(error, "errno", None):
+        return _obstore_error(error, url)
+    return _with_url(error, url)
+
+
+def _first_cause(error: Exception) -> Exception:
+    """Return the error that fsspec and s3fs have replaced by another, or else the error itself."""
+    if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
+        error = error.__context__  # s3fs failed on an OSError that has no errno
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not isinstance(cause, LookupError):
+        return cause  # fsspec reports any failure as a missing file
+    return error
+
+
+def _with_url(error: Exception, url: str) -> Exception:
+    """Return an error with the URL where it names no file, and without secrets."""
+    if isinstance(error, OSError) and error.errno and error.filename is None:
+        error.filename = url
+    elif isinstance(error, io.UnsupportedOperation) and len(error.args) == 1:
+        error.args = (f"{error.args[0]}: {url}",)
+    hide_secrets(error)
+    return error
+
+
+def _timeout(url: str) -> TimeoutError:
+    return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
+
+
+def _unknown_size(url: str) -> UnknownStoreError:
+    return UnknownStoreError(errno.ENOTSUP, "the server does not tell how large the object is", url)
+
+
+def _obstore_error(error: Exception, url: str) -> OSError:
+    """Return the error for an obstore error, whose text tells what happened."""
     text, _, details = str(error).partition("\n\nDebug source:")
     if status := re.search(r"status code: (\d{3})", text):
         code, message = (re.search(rf"<{tag}>([^<]*)</{tag}>", text) for tag in ("Code", "Message"))
         return _refusal(int(status[1]), code[1] if code else "", message[1] if message else "", url)
     if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, "there is no such object", url)
+        return _refusal(404, "", "", url)
     _, of_credentials, why = text.partition("External AWS credential provider: ")
     if of_credentials:
         return PermissionError(errno.EACCES, f"no credentials: {why}", url)
     if "MissingContentLength" in details:
-        return UnknownStoreError(errno.ENOTSUP, "the server does not tell how large the object is", url)
-    if "without LOCATION" in text:
-        return _refusal(301, "", "", url)
-    if "TimedOut" in details or "timed out" in details:
-        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
-    if urlsplit(NO_PROXY).netloc in details:
+        return _unknown_size(url)
+    if "without LOCATION" in text or urlsplit(NO_PROXY).netloc in details:
         return OSError(errno.EREMOTE, REDIRECTED, url)
+    if "TimedOut" in details or "timed out" in details:
+        return _timeout(url)
     if "HttpError" in details or "reqwest::Error" in details:
         what = "no connection" if "kind: Connect" in details else "the answer was cut"
         system = re.search(r'message: "([^"]*)"', details)
@@ -152,7 +175,7 @@ def _botocore_error(error: Exception, url: str) -> Exception:
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         return PermissionError(errno.EACCES, NO_CREDENTIALS, url)
     if isinstance(error, (exceptions.ReadTimeoutError, exceptions.ConnectTimeoutError)):
-        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
+        return _timeout(url)
     if isinstance(error, exceptions.FlexibleChecksumError):
         return OSError(errno.EIO, "the bytes that came do not match the checksum that the server gave", url)
     if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)):

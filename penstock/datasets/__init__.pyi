@@ -1,7 +1,4 @@
 from .definition import Dataset as Dataset
-from .definition import Info as Info
-from .definition import IterDataset as IterDataset
-from .definition import MapDataset as MapDataset
 from .definition import dataset as dataset
 from .files import Files as Files
 from .laws import check_dataset as check_dataset
@@ -16,6 +13,9 @@ from .others.movielens import MovieLens100K as MovieLens100K
 from .registry import list as list
 from .registry import load as load
 from .resource import Resource as Resource
+from .sample_pipes import Info as Info
+from .sample_pipes import IterDataset as IterDataset
+from .sample_pipes import MapDataset as MapDataset
 from .text.classification import AG_NEWS as AG_NEWS
 from .text.classification import IMDB as IMDB
 from .text.classification import AmazonReviewFull as AmazonReviewFull

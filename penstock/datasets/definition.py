@@ -1,32 +1,21 @@
-"""Definitions of data sets, and the pipes that they make."""
+"""Definitions of data sets."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-import operator
 import os
-import textwrap
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from ..errors.hints import did_you_mean
-from ..errors.secrets import without_secrets
-from ..pipes.bases.input_columns import replacing_columns
-from ..pipes.iter import Mapper
-from ..registry import IterDataPipe, MapDataPipe, Tally, own
-from ..registry.sharding import part_read, sharding_points
-from ..state.foreign import declares
-from ..state.graph import walk
-from ..storage.addresses import is_local_path
-from .fetching import path_of
+from ..registry import IterDataPipe
 from .files import Files
 from .registry import enter
 from .resource import Resource, unpacked_name
+from .sample_pipes import Info, IterDataset, MapDataset, arranged
 
-__all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "arranged", "dataset"]
+__all__ = ["Dataset", "dataset"]
 
 T = TypeVar("T")
 Root = str | os.PathLike[str] | None
@@ -44,113 +33,7 @@ _OF_ALL = ("root", "split", "train", "shuffle", "map_style")
 """The arguments that every data set takes."""
 
 
-@dataclass(frozen=True)
-class Info:
-    """What is known of one split of a data set."""
-
-    title: str
-    name: str
-    summary: str
-    split: str
-    options: Mapping[str, Any]
-    splits: Mapping[str, int | None]
-    """The number of items of each split; None where it is not known."""
-    categories: Sequence[str]
-    """The names of the classes: label 0 is the first."""
-    licence: str
-    home_page: str
-    citation: str
-    resources: Mapping[str, Resource]
-    folder: str
-    """Where its files are, or are downloaded to."""
-
-    def __str__(self) -> str:
-        named = ", ".join(name if count is None else f"{name} ({count:,})" for name, count in self.splits.items())
-        chosen = ", ".join([repr(self.split), *(f"{name}={value!r}" for name, value in self.options.items())])
-        more = f", … ({len(self.categories)})" if len(self.categories) > 8 else ""
-        files = list(self.resources.values())
-        there = "in" if all(map(self._is_on_disk, files)) else "downloaded when first read, to"
-        where = "" if all(each.is_installed for each in files) else f"{there} {without_secrets(self.folder)}: "
-        facts = {
-            "split": f"{chosen}, of {named}",
-            "categories": ", ".join(self.categories[:8]) + more,
-            "files": where + ", ".join(map(str, files)),
-            "licence": self.licence,
-            "home page": self.home_page,
-            "citation": self.citation,
-        }
-        lines = [
-            f"  {name:<10}  {textwrap.shorten(text, 120, placeholder=' …')}" for name, text in facts.items() if text
-        ]
-        return "\n".join([f"{self.title}: {self.summary}", *lines])
-
-    def _is_on_disk(self, resource: Resource) -> bool:
-        place = path_of(resource, self.folder)
-        return is_local_path(place) and os.path.exists(place)
-
-
-class IterDataset(IterDataPipe[T]):
-    """Yield the samples of a split of a data set; a whole pass over a wrong number of them ends in a warning."""
-
-    holds_items = False
-    given: Tally = own(Tally)
-
-    def __init__(self, source: IterDataPipe[T], info: Info) -> None:
-        self.source = source
-        self.info = info
-
-    def __iter__(self) -> Iterator[T]:
-        return self.given.follow(self.source)
-
-    def at_end(self) -> None:
-        count, found = self.info.splits[self.info.split], self.given.items
-        parts, _ = part_read(self)
-        if parts == 1 and count not in (None, found):
-            told = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
-            warnings.warn(told, stacklevel=3)  # the line that reads it
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __repr__(self) -> str:
-        return str(self.info)
-
-    __str__ = __repr__
-
-    def in_a_chain(self) -> str:
-        """Return the text that stands for the data set in a longer chain."""
-        return f"{self.info.title}({self.info.split!r})"
-
-
-class MapDataset(MapDataPipe[T]):
-    """Give the samples of a split of a data set by index; the first access reads what comes before its shuffle."""
-
-    def __init__(self, source: MapDataPipe[T], info: Info) -> None:
-        self.source = source
-        self.info = info
-
-    def __getitem__(self, index: int) -> T:
-        index, length = operator.index(index), len(self)
-        if (found := len(self.source)) != length:
-            raise RuntimeError(f"{self.info.title} should have {length} samples, and has {found}")
-        if not -length <= index < length:
-            raise IndexError(f"{self.info.title} has {length} samples, and none at {index}")
-        return self.source[index % length]
-
-    def __len__(self) -> int:
-        count = self.info.splits[self.info.split]
-        return len(self.source) if count is None else count
-
-    def __repr__(self) -> str:
-        return str(self.info)
-
-    __str__ = __repr__
-
-    def in_a_chain(self) -> str:
-        """Return the text that stands for the data set in a longer chain."""
-        return f"{self.info.title}({self.info.split!r})"
-
-
+@dataclass(eq=False, repr=False)
 class Dataset(Generic[T]):
     r"""A data set: what it is downloaded from, and the function that returns the chain of a split.
 
@@ -186,48 +69,36 @@ class Dataset(Generic[T]):
     ([b'one', b'two', b'six'], 3, b'six')
     """
 
-    def __init__(
-        self,
-        name: str,
-        pipe: Pipe[T],
-        *,
-        splits: Mapping[str, int | None],
-        resources: Mapping[str, Resource] | None = None,
-        count: Callable[..., int | None] | None = None,
-        categories: Sequence[str] | Callable[..., Sequence[str]] = (),
-        licence: str = "",
-        home_page: str = "",
-        citation: str = "",
-        title: str = "",
-        folder: str = "",
-        register: bool = True,
-    ) -> None:
-        if not splits or not isinstance(splits, Mapping):
+    name: str
+    pipe: Pipe[T]
+    _: KW_ONLY
+    splits: Mapping[str, int | None]
+    resources: Mapping[str, Resource] = field(default_factory=dict)
+    count: Callable[..., int | None] | None = None
+    categories: Sequence[str] | Callable[..., Sequence[str]] = ()
+    licence: str = ""
+    home_page: str = ""
+    citation: str = ""
+    title: str = ""
+    folder: str = ""
+    register: InitVar[bool] = True
+
+    def __post_init__(self, register: bool) -> None:
+        if not self.splits or not isinstance(self.splits, Mapping):
             raise ValueError("give splits, a dict from the name of each split to its number of items, or None")
-        _expect_names_apart((resources or {}).values())
-        self.name = name
-        self.pipe = pipe
-        self.splits = splits
-        self.resources = resources or {}
-        self.count = count
-        self.categories = categories
-        self.licence = licence
-        self.home_page = home_page
-        self.citation = citation
-        self.title = title or getattr(pipe, "__name__", name)
-        self.folder = folder or name
-        self.options = {
-            each.name: each.default
-            for each in inspect.signature(pipe).parameters.values()
-            if each.kind is each.KEYWORD_ONLY
-        }
+        _expect_names_apart(self.resources.values())
+        self.title = self.title or getattr(self.pipe, "__name__", self.name)
+        self.folder = self.folder or self.name
+        own = [each for each in inspect.signature(self.pipe).parameters.values() if each.kind is each.KEYWORD_ONLY]
+        self.options = {each.name: each.default for each in own}
         if taken := {*self.options} & {*_OF_ALL}:
             raise ValueError(f"every data set takes {', '.join(sorted(taken))}: give the option another name")
-        self.__doc__ = pipe.__doc__
-        self.__module__ = pipe.__module__
-        self.__signature__ = self._signature()
+        self.__doc__ = self.pipe.__doc__
+        self.__module__ = self.pipe.__module__
+        general = [*inspect.signature(Dataset.__call__).parameters.values()][1:-1]
+        self.__signature__ = inspect.Signature([*general, *own])
         if register:
-            enter(name, self)
+            enter(self.name, self)
 
     @overload
     def __call__(
@@ -294,26 +165,30 @@ class Dataset(Generic[T]):
         return arranged(chain, info, shuffle, map_style)
 
     def _checked_splits(self, split: str | tuple[str, ...] | None, train: bool | None) -> tuple[str, ...]:
-        known = ", ".join(map(repr, self.splits))
         if isinstance(split, bool) and train is None:  # as torchvision's data sets take it
             split, train = None, split
         if train is not None:
-            if not isinstance(train, bool):
-                raise TypeError(f"train must be True or False, and is {train!r:.50}")
-            if {*self.splits} != {"train", "test"}:
-                raise TypeError(f"{self.title} takes split=, one of {known}, not train=")
-            if split is not None:
+            by_name, split = split, self._split_by_train(train)
+            if by_name is not None:
                 raise TypeError("split and train say the same: give only one")
-            split = "train" if train else "test"
-        wanted = (
-            tuple(split) if isinstance(split, (tuple, list)) else (next(iter(self.splits)) if split is None else split,)
-        )
+        elif split is None:
+            split = next(iter(self.splits))
+        wanted = tuple(split) if isinstance(split, (tuple, list)) else (split,)
         for each in wanted:
             if each not in self.splits:
-                raise ValueError(
-                    f"{self.title} has the splits {known}, not {each!r}{did_you_mean(str(each), [*self.splits])}"
-                )
+                nearest = did_you_mean(str(each), [*self.splits])
+                raise ValueError(f"{self.title} has the splits {self._known_splits()}, not {each!r}{nearest}")
         return wanted
+
+    def _split_by_train(self, train: bool) -> str:
+        if not isinstance(train, bool):
+            raise TypeError(f"train must be True or False, and is {train!r:.50}")
+        if {*self.splits} != {"train", "test"}:
+            raise TypeError(f"{self.title} takes split=, one of {self._known_splits()}, not train=")
+        return "train" if train else "test"
+
+    def _known_splits(self) -> str:
+        return ", ".join(map(repr, self.splits))
 
     def _checked_options(self, options: dict[str, Any]) -> dict[str, Any]:
         for name in options:
@@ -323,19 +198,8 @@ class Dataset(Generic[T]):
                 raise TypeError(f"{self.title} takes {', '.join(known)}, not {name}{answer}")
         return {**self.options, **options}
 
-    def _signature(self) -> inspect.Signature:
-        general = [*inspect.signature(Dataset.__call__).parameters.values()][1:-1]
-        own = [each for each in inspect.signature(self.pipe).parameters.values() if each.kind is each.KEYWORD_ONLY]
-        return inspect.Signature([*general, *own])
 
-
-def dataset(
-    name: str,
-    *,
-    splits: Mapping[str, int | None],
-    resources: Mapping[str, Resource] | None = None,
-    **facts: Any,
-) -> Callable[[Pipe[T]], Dataset[T]]:
+def dataset(name: str, *, splits: Mapping[str, int | None], **facts: Any) -> Callable[[Pipe[T]], Dataset[T]]:
     """Make a data set of a function `fn(resources, split)` that returns the chain of a split: `Dataset` as a decorator.
 
     >>> import penstock as ps
@@ -349,62 +213,7 @@ def dataset(
     Numbers: Small numbers.
       split       'odd', of even (2), odd (2)
     """
-    return lambda fn: Dataset(name, fn, splits=splits, resources=resources, **facts)
-
-
-def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool) -> IterDataset[T] | MapDataset[T]:
-    """Return the data set of a chain of samples, with a shuffle and a sharding point.
-
-    Raises ValueError if it is to be shuffled and read by index.
-    """
-    if shuffle and map_style:
-        raise ValueError("a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it")
-    if not isinstance(chain, IterDataPipe):
-        raise TypeError(f"the function of {info.title} must return a chain, and returned {chain!r:.100}")
-    if not (points := sharding_points(chain)):
-        chain = chain.shuffle().sharding_filter()
-    elif not any(declares(step, "set_shuffle") for point in points for step in walk(point)):
-        for point in points:
-            point.source = point.source.shuffle()  # type: ignore[union-attr]
-    step: Any
-    for step in walk(chain):
-        if declares(step, "set_shuffle"):
-            step.set_shuffle(shuffle)
-    steps = _steps_from_shuffle(chain)
-    if map_style:
-        return MapDataset(_by_index(info.title, steps), info)
-    count = info.splits[info.split]
-    if steps and count is not None:
-        steps[0].source = steps[0].source.set_length(count)  # so each shard knows its part of it
-    return IterDataset(chain, info)
-
-
-def _steps_from_shuffle(chain: Any) -> list[Any]:
-    """Return the shuffle of a chain, its sharding point, and the steps after it; empty unless those are all `map`."""
-    steps = [chain]
-    while isinstance(steps[0], Mapper):
-        steps.insert(0, steps[0].source)
-    if not declares(steps[0], "apply_sharding"):
-        return []
-    if declares(steps[0].source, "set_shuffle"):
-        steps.insert(0, steps[0].source)
-    return steps
-
-
-def _by_index(title: str, steps: list[Any]) -> MapDataPipe[Any]:
-    """Return what comes before a shuffle as a pipe read by index, with the functions after it."""
-    if not steps:
-        raise TypeError(f"{title} cannot be read by index: other steps than map follow its sharding_filter")
-    samples: MapDataPipe[Any] = steps[0].source.enumerate().to_map_datapipe()
-    for step in steps:
-        if isinstance(step, Mapper):
-            columns = functools.partial(_with_columns_replaced, step.fn, step.input_col, step.output_col)
-            samples = samples.map(step.fn if step.input_col is None else columns, on_error=step.on_error)
-    return samples
-
-
-def _with_columns_replaced(fn: Callable[..., Any], input_col: Any, output_col: Any, item: Any) -> Any:
-    return replacing_columns(fn, input_col, output_col)(item)  # which cannot be pickled itself
+    return lambda fn: Dataset(name, fn, splits=splits, **facts)
 
 
 def _default_root() -> str:

@@ -28,7 +28,7 @@ from ..state.seeds import seed_graph
 from ..storage.addresses import is_local_path
 from ..testing.probes import agree, as_plain
 from . import files
-from .definition import IterDataset, MapDataset
+from .sample_pipes import IterDataset, MapDataset
 
 __all__ = ["DATA_SET_LAWS", "check_dataset"]
 

@@ -5,7 +5,6 @@ from penstock.pipes.iter.ais import AISFileLister as AISFileLister
 from penstock.pipes.iter.ais import AISFileLoader as AISFileLoader
 from penstock.pipes.iter.archive import TarArchiveLoader as TarArchiveLoader
 from penstock.pipes.iter.archive import ZipArchiveLoader as ZipArchiveLoader
-from penstock.pipes.iter.batches import BatchAsyncMapper as BatchAsyncMapper
 from penstock.pipes.iter.batches import BatchMapper as BatchMapper
 from penstock.pipes.iter.batches import Vectorizer as Vectorizer
 from penstock.pipes.iter.bucket import BucketBatcher as BucketBatcher
@@ -72,6 +71,7 @@ from penstock.pipes.iter.mix import Mixer as Mixer
 from penstock.pipes.iter.mix import SampleMultiplexer as SampleMultiplexer
 from penstock.pipes.iter.nodes import NodeReader as NodeReader
 from penstock.pipes.iter.pack import Packer as Packer
+from penstock.pipes.iter.parallel import BatchAsyncMapper as BatchAsyncMapper
 from penstock.pipes.iter.parallel import ProcessPoolMapper as ProcessPoolMapper
 from penstock.pipes.iter.parallel import ThreadPoolMapper as ThreadPoolMapper
 from penstock.pipes.iter.parse import CSVDictParser as CSVDictParser

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Literal
 
 import torch
 
-from ...errors.notes import add_note, describe_item
+from ...errors.notes import add_note
 from ...registry import Guard, IterDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
-from ...workers.threads import PATIENCE, Arrivals, Outcome, join
-from ..bases.ahead.works_ahead import WorksAhead
-from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
+from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
 from ..bases.one_to_one import OneToOne
 from ..bases.rows.loose_rows import RowGatherer
 from ..bases.striding import in_runs
@@ -241,162 +234,6 @@ def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any
             f"compute must be an ActorPoolStrategy(size=…), and is {compute!r:.100}: concurrency=2 starts two workers"
         )
     return {"workers": size, "engine": "ray" if type(compute).__module__.startswith("ray.") else "processes"}
-
-
-@functional_datapipe("async_map_batches")
-class BatchAsyncMapper(WorksAhead[Any]):
-    """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
-
-    Take it for coroutines, such as requests to a server. Up to `batch_size` items are read ahead, and `max_concurrency`
-    of them are awaited at a time. Each pass has an event loop in its own thread, so this works in notebooks, where a
-    loop already runs. With `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
-
-    `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises. Closing
-    cancels the calls in progress. It raises RuntimeError for a call that has not ended half a minute later.
-
-    >>> async def load(number):
-    ...     await asyncio.sleep(0.01)
-    ...     return number * 10
-    >>> import asyncio
-    >>> dp = IterableWrapper(range(5)).async_map_batches(load, batch_size=3)
-    >>> list(dp)
-    [0, 10, 20, 30, 40]
-    """
-
-    traits = ("expensive",)
-    works_in = "a thread"
-    buffers = ("batch_size",)
-    holds_items = False
-
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        async_fn: Callable[..., Awaitable[Any]],
-        batch_size: int,
-        input_col: Columns | None = None,
-        output_col: Hashable | list[Hashable] | None = None,
-        max_concurrency: int = 32,
-        flatten: bool = True,
-        *,
-        on_error: OnError = "raise",
-    ) -> None:
-        check_function("async_fn", async_fn, input_col)
-        expect_whole("batch_size", batch_size)
-        expect_whole("max_concurrency", max_concurrency)
-        self.source = source
-        self.async_fn = async_fn
-        self.batch_size = batch_size
-        self.input_col = input_col
-        self.output_col = one_output_col(input_col, output_col)
-        self.max_concurrency = max_concurrency
-        self._flatten = flatten  # `flatten` would hide the method of that name
-        self.on_error = on_error
-        self.guard = Guard(on_error)
-
-    def __iter__(self) -> Iterator[Any]:
-        function = self.async_fn if self.input_col is None else self._of_columns
-        results: Any = self._results(
-            lambda arrivals: _Loop(function, self.guard, arrivals, self.max_concurrency), room=self.batch_size
-        )
-        return results if self._flatten else self._in_batches(results)
-
-    def __len__(self) -> int:
-        items = super().__len__()
-        return items if self._flatten else -(-items // self.batch_size)
-
-    def _in_batches(self, results: Any) -> Iterator[list[Any]]:
-        with closing(results):
-            while batch := list(islice(results, self.batch_size)):
-                yield batch
-
-    async def _of_columns(self, item: Any) -> Any:
-        result = await taking_columns(self.async_fn, self.input_col)(item)
-        return replacing_columns(lambda *_: result, self.input_col, self.output_col)(item)
-
-
-class _Loop:
-    """An event loop in its own thread that awaits a function of items, at most `most` at a time."""
-
-    def __init__(
-        self, function: Callable[[Any], Awaitable[Any]], guard: Guard, arrivals: Arrivals[Outcome], most: int
-    ) -> None:
-        self._function = function
-        self._guarded_function = function if guard.raises else self._guarded
-        self._guard = guard
-        self._arrivals = arrivals
-        self._gate = asyncio.Semaphore(most)
-        self._over = asyncio.Event()
-        self._coming: deque[tuple[int, Any]] = deque()
-        self._told = False
-        self._tasks: dict[int, tuple[asyncio.Task[None], Any]] = {}
-        self._thread: threading.Thread | None = None
-
-    def submit(self, number: int, item: Any) -> None:
-        """Await an item as soon as there is room for it."""
-        if self._thread is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._run, name="penstock-async", daemon=True)
-            atexit.register(self.stop)
-            self._thread.start()
-        self._coming.append((number, item))
-        if not self._told:  # one wake-up for all items until the loop looks: wake-ups are the main cost
-            self._told = True
-            self._loop.call_soon_threadsafe(self._begin)
-
-    def stop(self) -> None:
-        """Cancel the calls in progress and wait for their end; raise RuntimeError where one does not end."""
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        atexit.unregister(self.stop)
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._over.set)
-        if not join([thread], PATIENCE):
-            items = ", ".join(describe_item(item) for _, item in [*self._tasks.values()])
-            raise RuntimeError(f"not done {PATIENCE} s after it was cancelled: {items}")
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        await self._over.wait()  # the runner cancels what is left
-
-    def _begin(self) -> None:
-        self._told = False  # before it looks: items that come meanwhile need another wake-up
-        while self._coming:
-            number, item = self._coming.popleft()
-            self._tasks[number] = self._loop.create_task(self._work(number, item)), item
-
-    async def _work(self, number: int, item: Any) -> None:
-        async with self._gate:
-            try:
-                outcome: Outcome = (number, await self._guarded_function(item), None)
-            except asyncio.CancelledError as error:  # by async_fn itself, or by stop, when nobody reads it
-                told = RuntimeError("async_fn was cancelled")
-                told.__cause__ = error
-                outcome = (number, None, told)
-            except BaseException as error:
-                outcome = (number, None, error)
-        del self._tasks[number]
-        self._arrivals.put(outcome)
-
-    async def _guarded(self, item: Any) -> Any:
-        try:
-            return await self._function(item)
-        except Exception as error:
-            failures = [error]
-
-        def attempt(item: Any) -> Any:
-            if failures:  # the first attempt has been made
-                raise failures.pop()
-            return asyncio.run_coroutine_threadsafe(self._awaited(item), self._loop).result()
-
-        # In a thread, since retrying sleeps between attempts.
-        return await asyncio.to_thread(self._guard.wrap(attempt), item)
-
-    async def _awaited(self, item: Any) -> Any:
-        return await self._function(item)
 
 
 @functional_datapipe("vmap")

@@ -46,10 +46,6 @@ class Prefetcher(IterDataPipe[T]):
         self.tuner = Tuner("prefetch", Setting.of("threads", 1, 1, 1), room) if buffer_size == AUTO else None
         self._room = room
 
-    @property
-    def tuned(self) -> str | None:
-        return None if self.tuner is None else self.tuner.found
-
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
         reader = ReadingThread(items, self.source, self._room.value)

@@ -95,6 +95,8 @@ class ParquetWriter(TableWriter):
     [[2, 2], [2, 2]]
     """
 
+    _suffixes = (".parquet",)
+
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -108,7 +110,15 @@ class ParquetWriter(TableWriter):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".parquet",), mode, batched, on_error, storage_options)
+        super().__init__(
+            source,
+            url_template,
+            rows_per_file,
+            mode=mode,
+            batched=batched,
+            on_error=on_error,
+            storage_options=storage_options,
+        )
         if rows_per_group is not None:
             expect_whole("rows_per_group", rows_per_group)
         if compression != "snappy":
@@ -176,8 +186,16 @@ class NumpyWriter(RowWriter[Arrays]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        suffixes = (".npy", ".npz") if column is not None else (".npz", ".npy")
-        super().__init__(source, url_template, rows_per_file, suffixes, mode, batched, on_error, storage_options)
+        self._suffixes = (".npy", ".npz") if column is not None else (".npz", ".npy")
+        super().__init__(
+            source,
+            url_template,
+            rows_per_file,
+            mode=mode,
+            batched=batched,
+            on_error=on_error,
+            storage_options=storage_options,
+        )
         if self._files.url(0).endswith(".npy") != (column is not None):
             raise ValueError(
                 "an .npy file has one array, which column names, and an .npz file all: url_template is "

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, time
 from typing import TYPE_CHECKING, Any
 
-from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...registry import functional_datapipe
 from ..bases.writing.write_rows import TableWriter
-from ..bases.writing.write_shards import CountedFile, Mode
+from ..bases.writing.write_shards import CountedFile
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
@@ -47,18 +46,7 @@ class CSVWriter(TableWriter):
     1,"b"
     """
 
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        url_template: str | os.PathLike[str],
-        rows_per_file: int | None = None,
-        *,
-        mode: Mode = "error",
-        batched: bool | None = None,
-        on_error: OnError = "raise",
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".csv",), mode, batched, on_error, storage_options)
+    _suffixes = (".csv",)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(schema, of_csv, "a field of CSV holds a number, text or a time: write_parquet has a place for it")
@@ -106,20 +94,7 @@ class JSONWriter(TableWriter):
     {"id":1,"text":null}
     """
 
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        url_template: str | os.PathLike[str],
-        rows_per_file: int | None = None,
-        *,
-        mode: Mode = "error",
-        batched: bool | None = None,
-        on_error: OnError = "raise",
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            source, url_template, rows_per_file, (".json", ".jsonl"), mode, batched, on_error, storage_options
-        )
+    _suffixes = (".json", ".jsonl")
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(

@@ -68,6 +68,7 @@ class TarWriter(ShardWriter):
     """
 
     counted = "samples"
+    _suffixes = (".tar",)
     _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
 
     def __init__(
@@ -82,7 +83,7 @@ class TarWriter(ShardWriter):
     ) -> None:
         if samples_per_shard is not None:
             expect_whole("samples_per_shard", samples_per_shard)
-        self._take(source, url_template, (".tar",), mode, on_error, storage_options)
+        self._take(source, url_template, mode, on_error, storage_options)
         self.samples_per_shard = samples_per_shard
 
     def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:

@@ -52,74 +52,39 @@ def iter_torch_batches(
 ) -> DataLoader2[Any]:
     """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
-    The items of the chain are of one of two kinds:
-
-    - batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors` converts
-      their columns, with `dtypes`
-    - rows, such as dicts of numbers, text and tensors, and tuples. `collate` stacks them
-
-    `batched` tells the kind, or else the chain does: batches after `ps.read_parquet` or `to_tensors`, rows after
-    `rows`, `ps.read_images` or `ps.from_items`; `map` keeps the kind. Operators such as `IterableWrapper` and `flatmap`
-    do not tell. After them, Arrow batches are batches, and other items are rows. A dict of only tensors and arrays, and
-    perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
-    loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
+    Items are batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors`
+    converts their columns, with `dtypes`. Or they are rows, such as dicts of numbers, text and tensors, and tuples.
+    `collate` stacks them. `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where
+    it does not, Arrow batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps
+    lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader
+    then has the chain's length, which is otherwise unknown in advance.
 
     `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
     else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
     batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
     while the batch before is used. `drop_last` drops a short last batch.
 
-    A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
-    chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
-    whole, and this process cuts them to `batch_size`. Rows are batched in each process, whose last batch may be short.
-    With a `collate_fn`, batches too are cut in each process, which calls it.
+    A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
+    chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
+    are cut, and which may be short.
 
-    A `reading_service` replaces `num_workers` and `prefetch_batches`: for Ray, for more shards than workers, or for the
-    ranks of distributed training. If ranks share the stream, batches are cut in the shards, so that all ranks count the
-    same items. The last batch of each shard may be short.
-
-    Raises TypeError or ValueError for wrong arguments, such as `dtypes` together with a `collate_fn`. While it is read,
-    raises ValueError for a dict that may be a batch or a row, and what `to_tensors`, `rebatch` and `collate` raise.
+    Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 
     >>> import penstock as ps
     >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
-    >>> with iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}) as loader:
-    ...     list(loader)
+    >>> list(iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}))
     [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
     """
-    _check_arguments(batch_size, dtypes, collate_fn, drop_last, batched)
-    if local_shuffle_buffer_size is not None:
-        expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
-    expect_whole("prefetch_batches", prefetch_batches, least=0)
-    expect_whole("num_workers", num_workers, least=0)
-    if reading_service is not None and num_workers:
-        raise ValueError(
-            "a reading_service has its own number of workers: give num_workers or reading_service, not both"
-        )
+    _check_arguments(batch_size, dtypes, collate_fn, local_shuffle_buffer_size, drop_last, batched)
+    service = _service(reading_service, num_workers, prefetch_batches)
     chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
-    if batch_size is not None:
-        chain = RowGatherer(chain, batch_size, known)
-    if collate_fn is None:  # convert before cutting: large tensors are cheapest to cut
-        leave = _is_no_batch if batch_size is None else are_rows
-        chain = _ColumnsInTensors(chain, dtypes, leave, copies=_keeps_items(chain))
-    if local_shuffle_buffer_size is not None:
-        chain = RowShuffler(chain, local_shuffle_buffer_size)
-    if batch_size is not None:
-        cutter = _Cutter if known and collate_fn is None and not _is_of_ranks(reading_service) else Rebatcher
-        chain = cutter(chain, batch_size, drop_last)
-    if not (known and collate_fn is None):
-        chain = _Finisher(chain, collate_fn, dtypes)
-    if device is not None:
-        chain = DeviceMover(chain, device)
-    if reading_service is None and num_workers:
-        reading_service = MultiProcessingReadingService(
-            num_workers, worker_prefetch_cnt=prefetch_batches, main_prefetch_cnt=prefetch_batches
-        )
-    loader = DataLoader2[Any](chain, reading_service=reading_service or InProcessReadingService(prefetch_batches))
-    if local_shuffle_seed is not None:
-        loader.seed(local_shuffle_seed)
-    return loader
+    chain = _columns(chain, batch_size, known, dtypes, collate_fn)
+    are_tensors = bool(known) and collate_fn is None
+    in_main_process = are_tensors and not _is_of_ranks(service)
+    chain = _cut(chain, batch_size, local_shuffle_buffer_size, drop_last, in_main_process)
+    chain = chain if are_tensors else _Finisher(chain, collate_fn, dtypes)
+    return _loader(chain if device is None else DeviceMover(chain, device), service, local_shuffle_seed)
 
 
 @takes_only()
@@ -172,7 +137,12 @@ def _in_format(name: str, batch: Any) -> Any:
 
 
 def _check_arguments(
-    batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool, batched: bool | None
+    batch_size: int | None,
+    dtypes: object,
+    collate_fn: Any,
+    local_shuffle_buffer_size: int | None,
+    drop_last: bool,
+    batched: bool | None,
 ) -> None:
     if batch_size is not None:
         expect_whole("batch_size", batch_size)
@@ -181,11 +151,64 @@ def _check_arguments(
     elif batched is not None:
         raise ValueError("batched needs a batch_size: without one, the items are the batches")
     check_dtypes(dtypes)
-    if collate_fn is None:
-        return
-    check_function("collate_fn", collate_fn, None)
-    if dtypes is not None:
-        raise ValueError("give dtypes or collate_fn, not both: let collate_fn make tensors of these dtypes")
+    if collate_fn is not None:
+        check_function("collate_fn", collate_fn, None)
+        if dtypes is not None:
+            raise ValueError("give dtypes or collate_fn, not both: let collate_fn make tensors of these dtypes")
+    if local_shuffle_buffer_size is not None:
+        expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
+
+
+def _service(
+    service: ReadingServiceInterface | None, num_workers: int, prefetch_batches: int
+) -> ReadingServiceInterface:
+    expect_whole("prefetch_batches", prefetch_batches, least=0)
+    expect_whole("num_workers", num_workers, least=0)
+    if service is not None and num_workers:
+        raise ValueError(
+            "a reading_service has its own number of workers: give num_workers or reading_service, not both"
+        )
+    if service is None and num_workers:
+        return MultiProcessingReadingService(
+            num_workers, worker_prefetch_cnt=prefetch_batches, main_prefetch_cnt=prefetch_batches
+        )
+    return service or InProcessReadingService(prefetch_batches)
+
+
+def _columns(
+    chain: IterDataPipe[Any],
+    batch_size: int | None,
+    batched: bool | None,
+    dtypes: Dtypes | None,
+    collate_fn: Callable[[Any], Any] | None,
+) -> IterDataPipe[Any]:
+    """Return a chain of column batches: rows are gathered, and columns are tensors unless `collate_fn` makes them."""
+    leave: Callable[[Any], bool] = _is_no_batch
+    if batch_size is not None:
+        chain, leave = RowGatherer(chain, batch_size, batched), are_rows
+    if collate_fn is not None:
+        return chain
+    # Convert before cutting: large tensors are cheapest to cut.
+    return _ColumnsInTensors(chain, dtypes, leave, copies=_keeps_items(chain))
+
+
+def _cut(
+    chain: IterDataPipe[Any], batch_size: int | None, buffer_size: int | None, drop_last: bool, in_main_process: bool
+) -> IterDataPipe[Any]:
+    """Return a chain of column batches with their rows shuffled, and cut to a size."""
+    if buffer_size is not None:
+        chain = RowShuffler(chain, buffer_size)
+    if batch_size is None:
+        return chain
+    cutter = _Cutter if in_main_process else Rebatcher
+    return cutter(chain, batch_size, drop_last)
+
+
+def _loader(chain: IterDataPipe[Any], service: ReadingServiceInterface, seed: int | None) -> DataLoader2[Any]:
+    loader = DataLoader2[Any](chain, reading_service=service)
+    if seed is not None:
+        loader.seed(seed)
+    return loader
 
 
 class _ColumnsInTensors(OneToOne[Any]):
@@ -216,7 +239,7 @@ def _keeps_items(chain: Any) -> bool:
     return any(type(step).payload or "caches" in type(step).traits for step in steps if isinstance(step, IterDataPipe))
 
 
-def _is_of_ranks(service: ReadingServiceInterface | None) -> bool:
+def _is_of_ranks(service: ReadingServiceInterface) -> bool:
     if isinstance(service, SequentialReadingService):
         return any(map(_is_of_ranks, service.reading_services))
     return isinstance(service, DistributedReadingService)

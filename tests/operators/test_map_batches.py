@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import penstock as ps
-import penstock.pipes.iter.batches as batches_family
+from penstock.workers import event_loop
 from programs import python
 from resuming import assert_resumes_everywhere
 
@@ -272,7 +272,7 @@ def test_giving_up_cancels_what_is_awaited(end):
 
 
 def test_what_cannot_be_cancelled_is_an_error_at_close(monkeypatch):
-    monkeypatch.setattr(batches_family, "PATIENCE", 0.2)
+    monkeypatch.setattr(event_loop, "PATIENCE", 0.2)
     release = threading.Event()
 
     async def fn(x):

@@ -10,6 +10,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
 from penstock.registry import operators
@@ -161,6 +162,14 @@ def test_the_decorator_without_a_name_is_an_error_at_once() -> None:
 def test_what_is_no_pipe_cannot_be_registered(cls: type, on: type | None) -> None:
     with pytest.raises(TypeError, match="<class 'int'> is not a pipe"):
         ps.functional_datapipe("passed_on", on=on)(cls)
+
+
+def test_pipes_of_torch_have_the_functions_of_all_pipes() -> None:
+    dp: Any = TorchIterableWrapper([1, 2])
+    assert dp.run()["items"] == 2
+    assert [batch.tolist() for batch in dp.iter_torch_batches(2)] == [[1, 2]]
+    with pytest.raises(AttributeError, match="'IterableWrapperIterDataPipe' object has no attribute 'at_end'"):
+        dp.at_end  # noqa: B018
 
 
 def test_nothing_is_written_into_the_registry_of_torch() -> None:

@@ -117,5 +117,5 @@ def test_without_the_datapipes_of_torch_chains_work_all_the_same() -> None:
         "IterableWrapper(range(0, 12)).shuffle(buffer_size=4).sharding_filter().map(str).batch(2)",
         "[['A', 'B'], ['C']]",
         "6",
-        "'Batcher' object has no attribute 'shufle': did you mean 'shuffle' or 'shuffle_rows'?",
+        "'Batcher' object has no attribute 'shufle': did you mean 'shuffle' or 'shuffle_rows' or 'random_shuffle'?",
     ]

@@ -15,7 +15,7 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import operators
-from penstock.registry.registration import _NAMES_OF_OTHERS
+from penstock.registry.method_lookup import _NAMES_OF_OTHERS
 from penstock.runner.loading.loader import _ARGUMENTS_OF_TORCH
 
 

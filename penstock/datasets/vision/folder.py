@@ -13,9 +13,9 @@ import torch
 
 from ...errors.secrets import without_secrets
 from ...storage.addresses import is_local_path
-from ..definition import Info, IterDataset, MapDataset, arranged
 from ..files import Access, Files, Folder, archive_at
 from ..resource import Resource, archive_kind
+from ..sample_pipes import Info, IterDataset, MapDataset, arranged
 from .rows import images_of
 
 __all__ = ["ImageFolder"]

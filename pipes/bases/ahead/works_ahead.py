@@ -58,10 +58,6 @@ class WorksAhead(IterDataPipe[R]):
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
-    @property
-    def tuned(self) -> str | None:
-        return None if self.tuner is None else self.tuner.found
-
     def _sizes(self, workers: Any, room: Any) -> tuple[int, int]:
         """Return the numbers of workers and of items at a time: those given, unless a tuner finds them."""
         return (workers, room) if self.tuner is None else (self.tuner.workers.value, self.tuner.room.value)

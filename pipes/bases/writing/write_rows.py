@@ -54,16 +54,16 @@ class RowWriter(ShardWriter, Generic[P]):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int | None,
-        suffixes: tuple[str, ...],
-        mode: Mode,
-        batched: bool | None,
-        on_error: OnError,
-        storage_options: Mapping[str, Any] | None,
+        rows_per_file: int | None = None,
+        *,
+        mode: Mode = "error",
+        batched: bool | None = None,
+        on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if rows_per_file is not None:
             expect_whole("rows_per_file", rows_per_file)
-        self._take(source, url_template, suffixes, mode, on_error, storage_options)
+        self._take(source, url_template, mode, on_error, storage_options)
         self.rows_per_file = rows_per_file
         self.batched = batched
         self._dicts_are_batches = gives_batches(source) if batched is None else batched

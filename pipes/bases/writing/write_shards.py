@@ -32,13 +32,15 @@ Mode = Literal["error", "overwrite", "append"]
 class ShardWriter(IterDataPipe[tuple[str, int]]):
     """Write shards, and yield the URL and count of each: a base class. A long pass shows a progress bar.
 
-    `counted` names what is counted in a shard; the name of the index begins with `index_prefix`.
+    `counted` names what is counted in a shard; the name of the index begins with `index_prefix`. A file ends in one of
+    `_suffixes`, in a plain folder in the first.
     """
 
     holds_items = False
     shows_progress = True
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
+    _suffixes: tuple[str, ...]
     transient = ("settled",)
     url_template: Any
     mode: Mode
@@ -59,13 +61,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         self,
         source: IterDataPipe[Any],
         url_template: Any,
-        suffixes: tuple[str, ...],
         mode: Mode,
         on_error: OnError,
         storage_options: Mapping[str, Any] | None,
     ) -> None:
         """Keep the arguments that all writers have; raise ValueError or TypeError for wrong ones."""
-        self._files = NumberedFiles(checked_path(url_template), suffixes, self.index_prefix)
+        self._files = NumberedFiles(checked_path(url_template), self._suffixes, self.index_prefix)
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be 'error', 'overwrite' or 'append', and is {mode!r:.100}")
         check_division(source)
@@ -95,45 +96,57 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         """
         if self._unread is not None:
             self._unread.read()
-        url, options = self._files.url(0), self.storage_options
         self._expect_another_folder()
-        expect_writable(url, options)
+        expect_writable(self._files.url(0), self.storage_options)
         if again and self.mode != "append":
             return 0
         parts, part = part_read(self.source)
         mine = {number + part * shards for shards, number in shards}
         parts *= next(iter(shards))[0]
-        names = self._files.names(options, self.guard)
-        if again:
-            names = self._files.listed(self._files.indexes(options, self.guard), options)
-        there = self._files.numbers(names)
-        there = [number for number in there if number % parts in mine]
-        indexes = {*self._files.indexes(options, self.guard)} if self.mode != "overwrite" else set()
         if self.mode == "append":
-            first = parts * (1 + max((number // parts for number in there), default=-1))
-            while any(self._files.index_url(parts, each, first) in indexes for each in mine):  # of another format
-                first += parts
-            return first
-        others = self._files.others(names)
-        folder = without_secrets(self._files.folder)
-        if others:
+            return self._first_free(parts, mine, again)
+        names = self._files.names(self.storage_options, self.guard)
+        self._expect_no_others(names)
+        if self.mode == "error":
+            self._expect_no_earlier(names, parts, mine)
+        return 0
+
+    def _first_free(self, parts: int, mine: set[int], again: bool) -> int:
+        """Return the number after the files of earlier runs that these parts of the stream could have written."""
+        files, options = self._files, self.storage_options
+        indexes = files.indexes(options, self.guard)
+        names = files.listed(indexes, options) if again else files.names(options, self.guard)
+        rounds = [number // parts for number in files.numbers(names) if number % parts in mine]
+        first = parts * (1 + max(rounds, default=-1))
+        while any(files.index_url(parts, each, first) in indexes for each in mine):  # of another format
+            first += parts
+        return first
+
+    def _expect_no_others(self, names: list[str]) -> None:
+        """Raise FileExistsError where readers of the folder would take files that this step did not name."""
+        if others := self._files.others(names):
             raise FileExistsError(
-                f"{folder} has {_files(others)} that this step did not name, such as {others[0]!r}, and readers of the "
-                "folder would take them too: write to another folder, or with mode='append' beside them"
+                f"{without_secrets(self._files.folder)} has {_files(others)} that this step did not name, such as "
+                f"{others[0]!r}, and readers of the folder would take them too: write to another folder, or with "
+                "mode='append' beside them"
             )
-        if there and self.mode == "error":
+
+    def _expect_no_earlier(self, names: list[str], parts: int, mine: set[int]) -> None:
+        """Raise FileExistsError for files of an earlier run that these parts of the stream would replace."""
+        files = self._files
+        folder = without_secrets(files.folder)
+        if there := [number for number in files.numbers(names) if number % parts in mine]:
             raise FileExistsError(
                 f"{folder} has {_files(there)} of an earlier run, such as "
-                f"{self._files.url(min(there)).rpartition('/')[2]!r}: mode='overwrite' replaces all of an earlier run, "
+                f"{files.url(min(there)).rpartition('/')[2]!r}: mode='overwrite' replaces all of an earlier run, "
                 "and mode='append' writes beside them"
             )
         # Other readers may have ended, and have written theirs.
-        of_this_run = {self._files.index_url(parts, each, 0) for each in range(parts) if each not in mine}
-        if earlier := sorted(indexes - of_this_run):
+        of_this_run = {files.index_url(parts, each, 0) for each in range(parts) if each not in mine}
+        if earlier := sorted({*files.indexes(self.storage_options, self.guard)} - of_this_run):
             raise FileExistsError(
                 f"{folder} has an index of an earlier run, {earlier[0].rpartition('/')[2]!r}: write to another folder"
             )
-        return 0
 
     def _expect_another_folder(self) -> None:
         """Raise where a step reads what this one writes: files would be replaced unread, or be read again."""
