@@ -19,7 +19,7 @@ from .notes import add_note, describe_item
 from .observer import pause_of_retry
 from .secrets import without_secrets
 
-__all__ = ["Guard", "OnError", "Retry", "Skip"]
+__all__ = ["ErrorPolicy", "OnError", "Retry", "Skip"]
 
 R = TypeVar("R")
 ErrorTypes = type[Exception] | tuple[type[Exception], ...]
@@ -104,19 +104,19 @@ class Skipped:
     item: Any
 
 
-class Guard:
-    """Applies an operator's `on_error`, and counts. The operator keeps it as its attribute `guard`.
+class ErrorPolicy:
+    """Applies an operator's `on_error`, and counts. The operator keeps it as its attribute `policy`.
 
     `wrap` is for functions with one result per item; `keep` then says of each result, in order, whether to emit it.
     `outputs` is for functions with many outputs per item; it skips the outputs after an error.
 
-    A part of an operator that retries, and may be given up alone, has its own guard, `counted_by` this one.
+    A part of an operator that retries, and may be given up alone, has its own policy, `counted_by` this one.
     """
 
-    _counted_by: Guard | None = None
+    _counted_by: ErrorPolicy | None = None
 
     def __init__(
-        self, on_error: OnError, can_skip: bool = True, can_retry: bool = True, counted_by: Guard | None = None
+        self, on_error: OnError, can_skip: bool = True, can_retry: bool = True, counted_by: ErrorPolicy | None = None
     ) -> None:
         self._retry = on_error if isinstance(on_error, Retry) else None
         self._skip = _as_skip("on_error", on_error.then if isinstance(on_error, Retry) else on_error)

@@ -3,7 +3,7 @@
 from ..errors.checks import expect_whole
 from ..errors.closing import close
 from ..errors.optional import PREPARATIONS
-from ..errors.policy import Guard, OnError, Retry, Skip
+from ..errors.policy import ErrorPolicy, OnError, Retry, Skip
 from ..errors.provenance import Provenance, ReadRows, joined_provenance
 from ..state.copying import copy_of
 from ..state.error_context import add_error_context
@@ -16,7 +16,7 @@ from ..state.passes import require_end
 from ..state.replay import Node, Reading, Throttle
 from ..state.run import replace_live_iterator
 from ..state.save import flatten, hand_down, load_place, node_in, place_of
-from ..state.seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
+from ..state.seeds import PassPath, Seeded, derive_seed, seed_graph, uniform_draws
 from ..state.sources import can_capture, capture
 from .lazy_methods import later
 from .map_pipe import MapDataPipe
@@ -28,13 +28,13 @@ __all__ = [
     "PREPARATIONS",
     "SHARDING_PRIORITIES",
     "DataChunk",
-    "Guard",
+    "ErrorPolicy",
     "IterDataPipe",
     "MapDataPipe",
     "Node",
     "OnError",
     "Operator",
-    "Path",
+    "PassPath",
     "Provenance",
     "ReadRows",
     "Reading",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..errors.observer import Observer
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from ..state.copying import SourcesFirst
 from ..state.fields import StateField
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
@@ -63,7 +63,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     shows_progress: ClassVar[bool] = False
     """Whether the operator shows a progress bar of its own."""
 
-    guard: Guard = Guard("raise")
+    policy: ErrorPolicy = ErrorPolicy("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
 
     if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
         """What was found for arguments given as "auto", written as arguments; None if there are none."""
         return None if self.tuner is None else self.tuner.found
 
-    def outcome(self) -> Any:
+    def result(self) -> Any:
         """Return the result of calling the class: this pipe, or the pipes that read it."""
         return self
 
@@ -87,7 +87,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: a step that waits should end soon."""
-        self.guard.give_up()
+        self.policy.give_up()
 
     if not TYPE_CHECKING:  # type checkers would take any name: they know the methods from the stubs
 

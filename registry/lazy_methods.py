@@ -56,7 +56,7 @@ def constructor_as_method(cls: type, name: str) -> Callable[..., Any]:
     if parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
         parameters = parameters[1:]
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    outcome = vars(cls).get("outcome")  # defined by operators that return several pipes
+    outcome = vars(cls).get("result")  # defined by operators that return several pipes
     gives = cls if outcome is None else inspect.signature(outcome).return_annotation
     method.__signature__ = inspect.Signature([itself, *parameters], return_annotation=gives)  # type: ignore[attr-defined]
     return method

@@ -69,7 +69,7 @@ def _overloads(entry: Operator, names: _Names) -> list[str]:
     definer = next(base for base in cls.__mro__ if maker in vars(base))
     constructors = _functions(definer, maker)
     overloads = [each for each in constructors if any("overload" in ast.unparse(d) for d in each.decorator_list)]
-    outcome = _functions(cls, "outcome") or (constructors if maker == "__new__" else [])
+    outcome = _functions(cls, "result") or (constructors if maker == "__new__" else [])
     gives = (outcome[0].returns or ast.Name("Any")) if outcome else None
     methods = [_method_stub(entry.name, cls, definer, each, gives, names) for each in overloads or constructors]
     return [f"@typing.overload\n{method}" for method in methods] if overloads else methods

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..registry import Path, capture, copy_of, flatten, walk
+from ..registry import PassPath, capture, copy_of, flatten, walk
 from ..state.foreign import declares
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
@@ -35,7 +35,7 @@ class LocalShards:
         """Do nothing: there is no process to start."""
 
     def begin(
-        self, positions: list[ShardPosition], seed: int, path: Path, settled: list[Any], resumes: bool = False
+        self, positions: list[ShardPosition], seed: int, path: PassPath, settled: list[Any], resumes: bool = False
     ) -> None:
         """Begin an epoch with the shards to read, or resume it; its steps get what they have `settled`."""
         for earlier in self._passes.values():

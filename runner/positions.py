@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from ..registry import Path
+from ..registry import PassPath
 from ..state.save import Steps
 from ..views.profiles.times import StepTimes, WorkerTimes
 
@@ -145,7 +145,7 @@ class Epoch:
     """Counts the epochs that the reader begins."""
     seed: int
     """The loader's seed."""
-    path: Path
+    path: PassPath
     restarts: int = 0
     """How often the reader has restarted in this epoch: a fork's branch may make it go back."""
     credit: int = 0

@@ -17,7 +17,7 @@ from .error_context import NO_ITEM, last_item
 from .foreign import Resumable
 from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .replay import Checkpointer, Node, Reading, ReplayLog, after, check_value, collect
-from .seeds import FIRST_PASS, Path, Seeded, inner_seeds, seed_foreign, seed_inner_chain
+from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import Upstream
 from .step_text import step
 
@@ -63,7 +63,7 @@ class Pass:
         """The record of the reader of which this pass is a part; None at the end of the chain."""
         self.resumed = False
         """Whether this is part of a resumed pass, even if this one begins afresh."""
-        self.path = Path(0)
+        self.path = PassPath(0)
         self.depth = 0
         self.last_item: tuple[int, Any] | None = None
         """The last item, once the iterator was closed while a reader may still fail with it, and when that was."""
@@ -92,8 +92,8 @@ class Pass:
         """
         self.begun = True
         node = self._enter(pipe)
-        if pipe.guard.counts:
-            pipe.guard.begin(node.get("skipped", 0))
+        if pipe.policy.counts:
+            pipe.policy.begin(node.get("skipped", 0))
         if node.get("at") == "end":
             return None, ()
         self.last_before = node.get("last_given")
@@ -119,7 +119,7 @@ class Pass:
                 self.depth = outer.depth + 1
                 outer._begin_inner_chain(pipe)
             # A step that builds a chain to read its source reads it in its own pass.
-            self.path = outer.path if outer is not None and not pipe._epoch else Path(pipe._epoch)
+            self.path = outer.path if outer is not None and not pipe._epoch else PassPath(pipe._epoch)
             pipe._epoch = self.path.epoch + 1
         else:
             self.upstream, self.path, self.depth = upstream, upstream.next_path(), upstream.depth + 1
@@ -238,7 +238,7 @@ class Pass:
                 "from an earlier state, or begin a new pass"
             )
         if self.ended:
-            return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
+            return {"at": "end", "skipped": pipe.policy.skipped} if pipe.policy.skipped else {"at": "end"}
         if self._checkpointer is None or (not pipe.holds_items and self._can_restart()):
             node = yield from self.now(pipe)
         else:
@@ -259,8 +259,8 @@ class Pass:
         own = {name: field.save(held[name]) for name, field in type(pipe)._state_fields.items() if field.saved}
         if own:
             node["own"] = own
-        if pipe.guard.skipped:
-            node["skipped"] = pipe.guard.skipped
+        if pipe.policy.skipped:
+            node["skipped"] = pipe.policy.skipped
         if self._inner_chains:
             node["inner"] = self._inner_chains
         if not self._sources:

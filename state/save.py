@@ -23,14 +23,14 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from ..errors.secrets import short as _short
 from .foreign import Resumable, TorchIterDataPipe, declared, declares
 from .graph import sources_of, walk
 from .header import ENTRIES_OF_A_STEP, check_state, expect_plain, header
 from .replay import Node
 from .run import replace_live_iterator
-from .seeds import Path, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_chain, seed_of_user
+from .seeds import PassPath, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_chain, seed_of_user
 from .sources import Upstream, capture
 from .step_text import step as shown
 
@@ -80,7 +80,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
         "steps": [] if between else flatten(capture(pipe)),
     }
     # Steps save their counts too, but restore them only when read again.
-    counts = [guard.skipped for guard in _guards(pipe)]
+    counts = [policy.skipped for policy in _policies(pipe)]
     return {**place, "counts": counts if any(counts) and not between else []}
 
 
@@ -88,24 +88,24 @@ def load_place(pipe: Any, place: Any) -> None:
     """Let a chain resume from what `place_of` returned."""
     expect_plain(place)
     random = _random_parts(pipe)
-    guards = _guards(pipe)
+    policies = _policies(pipe)
     if (
         not isinstance(place, dict)
         or place.keys() != {"epoch", "random", "steps", "counts"}
         or not _is_number(place["epoch"])
         or not (isinstance(place["random"], (list, tuple)) and len(place["random"]) == len(random))
         or not all(isinstance(each, dict) for each in place["random"])
-        or not (isinstance(place["counts"], list) and len(place["counts"]) in (0, len(guards)))
+        or not (isinstance(place["counts"], list) and len(place["counts"]) in (0, len(policies)))
         or not all(map(_is_number, place["counts"]))
     ):
-        raise ValueError(f"this is no position of a chain of {len(guards)} steps: {_short(place)}")
+        raise ValueError(f"this is no position of a chain of {len(policies)} steps: {_short(place)}")
     hand_down(pipe, place["steps"])
     pipe._epoch = place["epoch"]
     for part, state in zip(random, place["random"], strict=True):
         _set_random_state(part, state)
-    for guard, skipped in zip(guards, place["counts"] or [0] * len(guards), strict=True):
-        if guard.counts:
-            guard.begin(skipped)
+    for policy, skipped in zip(policies, place["counts"] or [0] * len(policies), strict=True):
+        if policy.counts:
+            policy.begin(skipped)
 
 
 def flatten(node: Node | None) -> Steps:
@@ -157,7 +157,7 @@ def node_in(pipe: Any, steps: Any) -> Node | None:
     return node
 
 
-def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
+def hand_down(pipe: Any, steps: Any, path: PassPath | None = None) -> None:
     """Let the next pass over a chain begin from the steps of a state, or afresh if there are none.
 
     With a `path`, this pass and later ones are part of a pass elsewhere.
@@ -232,9 +232,9 @@ def _is_number(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**62
 
 
-def _guards(pipe: Any) -> list[Guard]:
+def _policies(pipe: Any) -> list[ErrorPolicy]:
     parts: Iterator[Any] = walk(pipe)
-    return [part.guard for part in parts if declares(part, "guard")]
+    return [part.policy for part in parts if declares(part, "policy")]
 
 
 def _random_parts(pipe: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from .graph import DataPipe, walk
 
 __all__ = [
     "FIRST_PASS",
-    "Path",
+    "PassPath",
     "Seeded",
     "derive_seed",
     "fixed_inner_seeds",
@@ -42,7 +42,7 @@ _BLOCK = 1024
 _LEAST_SEED = -(2**63)  # torch's generators take negative ones, too
 
 
-class Path(NamedTuple):
+class PassPath(NamedTuple):
     """Identifies a pass."""
 
     epoch: int
@@ -52,14 +52,14 @@ class Path(NamedTuple):
     before: int = 0
     """How many passes within that epoch its readers had begun before it."""
 
-    def next(self, reader: int, times: int) -> Path:
+    def next(self, reader: int, times: int) -> PassPath:
         """Return the path of a pass that a reader, `reader` steps from the end, begins after `times` others."""
         if not times:
             return self
-        return Path(self.epoch, derive_seed(self.again, reader, times), self.before + times)
+        return PassPath(self.epoch, derive_seed(self.again, reader, times), self.before + times)
 
 
-FIRST_PASS = Path(0)
+FIRST_PASS = PassPath(0)
 
 
 def derive_seed(*parts: int) -> int:
@@ -128,7 +128,7 @@ class Seeded:
         self._seed, self._first_epoch = int(seed), None
         return self
 
-    def begin_random_pass(self, path: Path) -> None:
+    def begin_random_pass(self, path: PassPath) -> None:
         """Set `pass_seed` for a new pass."""
         if self._first_epoch is None:
             self._first_epoch = path.epoch
@@ -229,7 +229,7 @@ def seed_inner_chain(chain: Any, step: Any, number: int) -> None:
             found.set_seed(seed)
 
 
-def seed_foreign(pipe: Any, path: Path, seed: int | None = None) -> None:
+def seed_foreign(pipe: Any, path: PassPath, seed: int | None = None) -> None:
     """Set the seed of a new pass in a pipe that has `set_seed` and is not `Seeded`.
 
     Such pipes know no paths: the seed derives from `path`, unless given. A seed that the user set is left alone.

@@ -14,7 +14,7 @@ from typing import Any
 from .foreign import Resumable, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
 from .replay import Node, collect
-from .seeds import Path, seed_foreign
+from .seeds import PassPath, seed_foreign
 
 __all__ = ["ForeignSource", "Upstream", "can_capture", "capture", "source_of"]
 
@@ -37,7 +37,7 @@ class Upstream:
         "resumed",
     )
 
-    def __init__(self, pipe: Any, path: Path, depth: int = 0, begun: int = 0, resumed: bool = False) -> None:
+    def __init__(self, pipe: Any, path: PassPath, depth: int = 0, begun: int = 0, resumed: bool = False) -> None:
         source = pipe if isinstance(pipe, Resumable) else ForeignSource(pipe)
         self.is_foreign = source is not pipe
         # A pipe of ours refers to this record, which must not keep it alive.
@@ -68,7 +68,7 @@ class Upstream:
         """The source: a pipe of ours, or the adapter to another; its reader keeps it alive."""
         return self._source()
 
-    def next_path(self) -> Path:
+    def next_path(self) -> PassPath:
         """Return the path of the next pass over the source."""
         return self.path.next(self.depth, self.begun) if self.begun else self.path
 

@@ -2,5 +2,5 @@
 
 Operators call `reading`, `listing` and `writing`. Below them are `objects` and `ranged` (obstore), `stores` and
 `clients` (one per bucket), `file_systems` (fsspec) and `web` (requests and aiohttp). `errors` translates failures;
-`retrying` decides on retries. `kept_files`, `locks` and `owners` handle folders that many processes share.
+`retrying` decides on retries. `local` handles folders that many processes share.
 """

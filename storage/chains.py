@@ -15,7 +15,7 @@ from typing import IO, Any
 from ..errors.secrets import without_secrets
 from .addresses import WEB, anonymous_as_option, links_of
 from .clients import environment
-from .local.kept_files import KeptFiles, NotKept
+from .local.disk_cache import KeptFiles, NotKept
 
 __all__ = ["ChainLink", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from ..errors.optional import require
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from ..errors.secrets import without_secrets
 from .addresses import (
     AMAZON,
@@ -84,7 +84,7 @@ def opened(
     options: Mapping[str, Any],
     text: Mapping[str, Any] | None,
     arguments: Mapping[str, Any],
-    attempts: Guard | None = None,
+    attempts: ErrorPolicy | None = None,
 ) -> IO[Any]:
     """Return a stream of a file: bytes, or text if `text` has arguments for TextIOWrapper.
 

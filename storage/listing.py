@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from ..errors.secrets import without_secrets
 from .addresses import Client, anonymous_as_option, client_of
 from .errors import in_plain_words
@@ -25,12 +25,12 @@ _PAGE = 1000
 """How many objects S3 lists per response."""
 
 
-def files_below(url: str, options: Mapping[str, Any], counted_by: Guard | None = None) -> Iterator[str]:
+def files_below(url: str, options: Mapping[str, Any], counted_by: ErrorPolicy | None = None) -> Iterator[str]:
     """Yield the URLs of the files in a folder and its subfolders, in their order.
 
     A failed listing, or page of S3, is retried up to five times; `counted_by` counts the retries.
     """
-    wrap: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap
+    wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
     if not url.startswith(OF_S3):
         yield from wrap(lambda url: in_plain_words(url, _found, url, options))(url)
         return
@@ -47,7 +47,7 @@ def _found(url: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def names_beginning(
-    start: str, options: Mapping[str, Any], counted_by: Guard | None = None, *, below: bool = False
+    start: str, options: Mapping[str, Any], counted_by: ErrorPolicy | None = None, *, below: bool = False
 ) -> list[str]:
     """Return the names of the files in a folder that begin as `start`, the folder's URL and the beginning of a name.
 
@@ -55,7 +55,7 @@ def names_beginning(
     is retried as by `files_below`.
     """
     folder, beginning = start[: start.rfind("/") + 1], start[start.rfind("/") + 1 :]
-    wrap: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap
+    wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
 
     def listed(_: str) -> list[str]:
         file_system, path = locate(folder or ".", options)

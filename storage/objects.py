@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ..errors.policy import Guard, Retry
+from ..errors.policy import ErrorPolicy, Retry
 from .file_systems import OF_S3, OF_WEB, file_behind, opened, stream_size
 from .retrying import trying_again
 from .stores import asked, store_of
@@ -46,7 +46,7 @@ class _Ranges:
         self,
         url: str,
         options: Mapping[str, Any],
-        attempts: Guard,
+        attempts: ErrorPolicy,
         meta: Mapping[str, Any] | None,
         answer: GetResult | None,
     ) -> None:
@@ -159,7 +159,7 @@ class _Ranges:
 
 
 def open_object(
-    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
+    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None
 ) -> tuple[IO[bytes], int]:
     """Return a stream of an object, and its size: in memory, or from `open_ranged` if it is large."""
     import obstore
@@ -177,14 +177,14 @@ def open_by_fsspec(
     options: Mapping[str, Any],
     *,
     retry: Retry | None = None,
-    counted_by: Guard | None = None,
+    counted_by: ErrorPolicy | None = None,
     expect: Callable[[int], None] | None = None,
 ) -> tuple[IO[bytes], int | None]:
     """Return a stream of a file, and its size if known; the rest is as for `open_object`.
 
     `expect` receives the number of bytes before they are loaded into memory.
     """
-    attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
+    attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
     if not url.startswith((*OF_S3, *OF_WEB)):
         return opened(url, options, None, {}, attempts), None
     file, file_system, _ = file_behind(url, options, {})
@@ -205,7 +205,7 @@ def open_ranged(
     *,
     answer: GetResult | None = None,
     retry: Retry | None = None,
-    counted_by: Guard | None = None,
+    counted_by: ErrorPolicy | None = None,
 ) -> IO[bytes]:
     """Return a stream of an object that is read by ranges.
 
@@ -215,5 +215,5 @@ def open_ranged(
 
     Raises what `store_of` and `asked` raise. Reading raises OSError if the object was replaced since it was opened.
     """
-    ranges = _Ranges(url, options, Guard(retry or trying_again("raise"), counted_by=counted_by), meta, answer)
+    ranges = _Ranges(url, options, ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by), meta, answer)
     return io.BufferedReader(Ranged(ranges, ranges.size, url))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors.observer import count_bytes
-from ..errors.policy import Guard, Retry
+from ..errors.policy import ErrorPolicy, Retry
 from .addresses import Client, client_of
 from .errors import UnknownStoreError, in_plain_words
 from .file_systems import OF_WEB, locate_for_one_attempt, opened
@@ -20,7 +20,7 @@ __all__ = ["open_file", "open_to_seek", "read_whole"]
 
 
 def open_file(
-    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
+    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None
 ) -> tuple[IO[bytes], int | None]:
     """Return a stream of a file for sequential reading, and its size if known.
 
@@ -40,13 +40,13 @@ def open_to_seek(
     storage_options: Mapping[str, Any] | None = None,
     *,
     retry: Retry | None = None,
-    counted_by: Guard | None = None,
+    counted_by: ErrorPolicy | None = None,
 ) -> IO[bytes]:
     """Return a stream of the bytes of a file, given its path or any URL that fsspec reads, for random access.
 
     Objects of stores and of the web are read by ranges. `storage_options` are named as in fsspec's file systems.
     `retry` says how often, and after which errors, a read is retried: by default five times, after transient errors.
-    `counted_by`, the `guard` of an operator, counts the retries.
+    `counted_by`, the `policy` of an operator, counts the retries.
 
     Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
 
@@ -60,7 +60,7 @@ def open_to_seek(
     options = storage_options or {}
     if client_of(url, options) is Client.OBSTORE:
         return open_ranged(url, options, retry=retry, counted_by=counted_by)
-    attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
+    attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
     stream: Any = attempts.wrap(lambda url: opened(url, options, None, {}, attempts))(url)
     return stream  # type: ignore[no-any-return]
 

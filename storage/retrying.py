@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors.policy import Guard, OnError, Retry
+from ..errors.policy import ErrorPolicy, OnError, Retry
 
 __all__ = ["Transient", "trying_again"]
 
@@ -17,5 +17,5 @@ def trying_again(on_error: OnError) -> Retry:
     """Return a `Retry` of transient errors that ends in `on_error`; return a given `Retry` unchanged."""
     if isinstance(on_error, Retry):
         return on_error
-    Guard(on_error)  # an invalid value is reported as `on_error`, the name the user knows
+    ErrorPolicy(on_error)  # an invalid value is reported as `on_error`, the name the user knows
     return Retry(_ATTEMPTS, errors=Transient, then=on_error)

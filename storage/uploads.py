@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors.notes import add_note
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from ..errors.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
 from .addresses import AMAZON, Client, anonymous_as_option, client_of
@@ -45,14 +45,14 @@ def is_sent_in_parts(url: str, options: Mapping[str, Any]) -> bool:
 
 
 @contextmanager
-def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard | None) -> Iterator[IO[bytes]]:
+def sending(url: str, options: Mapping[str, Any], size: int, counted_by: ErrorPolicy | None) -> Iterator[IO[bytes]]:
     """Open an object for writing in parts of `size` bytes: it appears once all is written, and is aborted on an error.
 
     A request is retried up to five times after transient errors; `counted_by` counts the retries.
 
     Not by obstore: it aborts an upload while parts are being sent; those may stay in the store forever.
     """
-    upload = _Upload(url, options, size, Guard(trying_again("raise"), counted_by=counted_by))
+    upload = _Upload(url, options, size, ErrorPolicy(trying_again("raise"), counted_by=counted_by))
     try:
         yield upload  # type: ignore[misc]  # enough of a file for writing
         upload.complete()
@@ -60,7 +60,7 @@ def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard |
         upload.take_back(error)
         raise
     finally:
-        upload.let_go()
+        upload.release()
 
 
 class _Part(io.RawIOBase):
@@ -100,7 +100,7 @@ class _Part(io.RawIOBase):
 
 
 class _Upload(io.RawIOBase):
-    def __init__(self, url: str, options: Mapping[str, Any], size: int, attempts: Guard) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any], size: int, attempts: ErrorPolicy) -> None:
         self._url = url
         bare, options = anonymous_as_option(url, options)
         _, _, place = bare.partition("://")
@@ -182,7 +182,7 @@ class _Upload(io.RawIOBase):
                 f"the parts sent so far could not be removed, and take space until the store drops them: {failure!r}",
             )
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Free the memory now: the threads refer to this upload, which delays it until garbage collection."""
         self._unused, self._part = [], _Part(memoryview(b""))
 

@@ -16,13 +16,13 @@ import numpy as np
 from ..errors.closing import close
 from ..errors.notes import add_note
 from ..errors.optional import zstandard
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from ..errors.secrets import stream_name, without_secrets
 from .addresses import check_written
 from .chains import first_link
 from .errors import in_plain_words, plain_error
 from .file_systems import locate
-from .local.parts import beside
+from .local.atomic import beside
 from .streaming.digest import CHUNK, check_digest
 from .uploads import is_sent_in_parts, sending
 
@@ -44,7 +44,7 @@ _SENT_BLOCK = 2**24
 
 @contextmanager
 def whole_file(
-    url: str, mode: str, options: Mapping[str, Any], *, counted_by: Guard | None = None, **arguments: Any
+    url: str, mode: str, options: Mapping[str, Any], *, counted_by: ErrorPolicy | None = None, **arguments: Any
 ) -> Iterator[IO[bytes]]:
     """Open the file at a URL for writing: it appears once complete, and not at all if writing fails.
 

@@ -149,7 +149,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a cache of files grows to twice its bound",
-        "storage/local/kept_files.py",
+        "storage/local/disk_cache.py",
         "if there <= self._max_bytes and number >= least:",
         "if there <= 2 * self._max_bytes and number >= least:",
         "storage/test_file_cache.py",

@@ -165,7 +165,7 @@ class Caller:
         """Start the process if there is none, and wait until it has made its function."""
         if self._process is not None:
             return
-        with lock:  # also guards the fork server's preload list
+        with lock:  # also policies the fork server's preload list
             context: Any = context_for(None, __name__)
             self._connection, theirs = context.Pipe()
             arguments = (theirs, self._max_blocks)

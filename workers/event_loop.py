@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors.notes import describe_item
-from ..errors.policy import Guard
+from ..errors.policy import ErrorPolicy
 from .threads import PATIENCE, Arrivals, Outcome, join
 
 __all__ = ["EventLoop"]
@@ -24,11 +24,11 @@ class EventLoop:
     """
 
     def __init__(
-        self, function: Callable[[Any], Awaitable[Any]], guard: Guard, arrivals: Arrivals[Outcome], most: int
+        self, function: Callable[[Any], Awaitable[Any]], policy: ErrorPolicy, arrivals: Arrivals[Outcome], most: int
     ) -> None:
         self._function = function
-        self._guarded_function = function if guard.raises else self._guarded
-        self._guard = guard
+        self._guarded_function = function if policy.raises else self._guarded
+        self._policy = policy
         self._arrivals = arrivals
         self._gate = asyncio.Semaphore(most)
         self._over = asyncio.Event()
@@ -94,7 +94,7 @@ class EventLoop:
             return asyncio.run_coroutine_threadsafe(self._call(item), self._loop).result()
 
         # In a thread, since retrying sleeps between attempts.
-        return await asyncio.to_thread(self._guard.wrap(attempt), item)
+        return await asyncio.to_thread(self._policy.wrap(attempt), item)
 
     async def _call(self, item: Any) -> Any:
         return await self._function(item)  # which may return an awaitable that is no coroutine

@@ -12,7 +12,7 @@ from typing import IO, Any
 from ...checkpoint.files import writing
 from ...errors.checks import takes_only
 from ...errors.secrets import Options
-from ...registry import Guard
+from ...registry import ErrorPolicy
 from ...storage.addresses import anonymous_as_option
 from ...storage.file_systems import OF_S3
 from ...storage.objects import open_by_fsspec
@@ -90,7 +90,7 @@ class _OpenedLate(io.RawIOBase):
     def _file(self) -> IO[bytes]:
         # obstore does not survive a fork, and torch's workers may be forked after this process has read; s3fs does.
         open_object: Any = open_by_fsspec if is_lost() else open_file
-        attempt: Any = Guard(trying_again("raise")).wrap(lambda url: open_object(url, self._options))
+        attempt: Any = ErrorPolicy(trying_again("raise")).wrap(lambda url: open_object(url, self._options))
         file: IO[bytes] = attempt(self.name)[0]
         return file
 

@@ -17,7 +17,7 @@ from ..errors.optional import require
 from ..errors.secrets import without_secrets
 from ..pipes.bases.progress_bar import progress_bar
 from ..pipes.iter import GDriveReader, IterableWrapper
-from ..registry import Guard
+from ..registry import ErrorPolicy
 from ..storage.errors import PASSING
 from ..storage.reading import open_file
 from ..storage.retrying import trying_again
@@ -49,7 +49,7 @@ def download(url: str, part: str, size: int | None = None) -> None:
             with _writing(part, "wb", url, size) as write, closing(stream):
                 _copy(stream, write)
     else:
-        Guard(trying_again("raise")).wrap(lambda url: _from_the_web(url, part, size))(url)
+        ErrorPolicy(trying_again("raise")).wrap(lambda url: _from_the_web(url, part, size))(url)
     if size is not None and (found := os.path.getsize(part)) != size:
         raise RuntimeError(f"{_shown(url)} has {found} bytes, and {size} were expected of it")
 

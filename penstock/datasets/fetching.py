@@ -21,8 +21,8 @@ from ..pipes.bases.progress_bar import progress_bar
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe
 from ..storage.addresses import is_local_path
+from ..storage.local.atomic import lock_beside
 from ..storage.local.locks import FileLock
-from ..storage.local.parts import lock_beside
 from ..storage.reading import open_file, read_whole
 from ..storage.streaming.digest import check_digest
 from ..storage.writing import whole_file

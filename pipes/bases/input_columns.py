@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any, TypeVar
 
-from ...registry import Guard
+from ...registry import ErrorPolicy
 
 __all__ = ["APPEND", "Columns", "as_list", "check_function", "keys_by", "replacing_columns", "taking_columns"]
 
@@ -60,9 +60,9 @@ def taking_columns(fn: Callable[..., R], input_col: Columns | None) -> Callable[
     return lambda item: fn(item[input_col])
 
 
-def keys_by(key_fn: Callable[[Any], R], guard: Guard) -> Callable[[Any], Any]:
+def keys_by(key_fn: Callable[[Any], R], policy: ErrorPolicy) -> Callable[[Any], Any]:
     """Return a guarded function that makes an item's key; an unhashable key is a failure."""
-    if guard.raises:
+    if policy.raises:
         return key_fn  # the dict raises the same error
 
     def key_of(item: Any) -> R:
@@ -70,7 +70,7 @@ def keys_by(key_fn: Callable[[Any], R], guard: Guard) -> Callable[[Any], Any]:
         hash(key)
         return key
 
-    return guard.wrap(key_of)
+    return policy.wrap(key_of)
 
 
 def replacing_columns(

@@ -11,7 +11,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ...errors.notes import add_note
-from ...registry import Guard, Retry
+from ...registry import ErrorPolicy, Retry
 from ...storage.addresses import is_local_path
 from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
@@ -54,7 +54,7 @@ class ColumnFile:
         footer: pq.FileMetaData | None = None,
         options: Mapping[str, Any],
         storage: Mapping[str, Any],
-        guard: Guard,
+        policy: ErrorPolicy,
         retry: Retry | None,
         among: set[ColumnFile],
     ) -> None:
@@ -66,7 +66,7 @@ class ColumnFile:
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
         self._target = target
-        open_stream = partial(self._open_stream, storage, guard, retry)
+        open_stream = partial(self._open_stream, storage, policy, retry)
         among.add(self)
         try:
             self.content: ColumnFormat = FORMATS[kind](open_stream, options, *([] if footer is None else [footer]))
@@ -152,7 +152,7 @@ class ColumnFile:
             self._streams.pop().close()
         self._among.discard(self)
 
-    def _open_stream(self, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
+    def _open_stream(self, storage: Mapping[str, Any], policy: ErrorPolicy, retry: Retry | None) -> pa.NativeFile:
         """Return an Arrow stream of the file; text is decompressed by the name of the file."""
         import pyarrow as pa
 
@@ -163,7 +163,7 @@ class ColumnFile:
             # Arrow's own files hold arrays as in memory: mapping avoids a copy.
             stream = pa.memory_map(url) if self._kind == "ipc" else pa.OSFile(url)
         else:
-            file = open_to_seek(url, storage, retry=retry, counted_by=guard)
+            file = open_to_seek(url, storage, retry=retry, counted_by=policy)
             self._streams.append(file)
             if is_text:
                 self._copy = _opener_of_copy(file)

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from ...errors.notes import add_note
 from ...errors.optional import zstandard
 from ...errors.secrets import without_secrets
-from ...storage.streaming.decompression_limit import TooLarge, expect_honest
+from ...storage.streaming.decompression_limit import TooLarge, expect_within_limit
 from ...storage.streaming.streams import ClosedWhenDropped, can_seek, stream_over
 
 __all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
@@ -57,7 +57,7 @@ class _Decompressed(ClosedWhenDropped):
             pieces.append(piece)
             size += len(piece)
             try:
-                expect_honest(size, self.taken, self._max_bytes)
+                expect_within_limit(size, self.taken, self._max_bytes)
             except TooLarge as error:
                 add_note(error, f"when {without_secrets(repr(self.name))} was read")
                 raise

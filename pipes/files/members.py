@@ -19,7 +19,7 @@ from ...errors.notes import add_note
 from ...errors.secrets import stream_name, without_secrets
 from ...registry import close
 from ...storage.objects import LARGE
-from ...storage.streaming.decompression_limit import expect_honest
+from ...storage.streaming.decompression_limit import expect_within_limit
 from ...storage.streaming.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
@@ -94,7 +94,7 @@ class _FileWithin(io.RawIOBase):
 
     def _content(self, size: int) -> bytes:
         if size < 0 and self._member.packed is not None:
-            expect_honest(self._member.size, self._member.packed, self._archive.max_bytes)
+            expect_within_limit(self._member.size, self._member.packed, self._archive.max_bytes)
         return self._file.read(self._member.whole if size < 0 else size)
 
     def _told(self, call: Callable[..., R], *args: int) -> R:

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...storage.streaming.decompression_limit import MAX_BYTES, expect_honest
+from ...storage.streaming.decompression_limit import MAX_BYTES, expect_within_limit
 from ...storage.streaming.zips import opened_part, opened_zip, told_as_damage
 
 __all__ = ["arrays_in", "is_npy"]
@@ -35,7 +35,7 @@ def arrays_in(content: bytes, max_bytes: int = MAX_BYTES) -> Any:
     try:
         with opened_zip(io.BytesIO(content)) as archive, told_as_damage():
             parts = archive.infolist()
-            expect_honest(sum(part.file_size for part in parts), len(content), max_bytes)
+            expect_within_limit(sum(part.file_size for part in parts), len(content), max_bytes)
             for part in parts:
                 if part.compress_type not in _AS_NUMPY_WRITES:
                     raise zipfile.BadZipFile(f"{part.filename!r} is packed in a way that NumPy does not write")

@@ -11,7 +11,7 @@ from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self
 
 from ...errors.secrets import without_secrets
-from ...storage.streaming.decompression_limit import MAX_BYTES, TooLarge, expect_honest
+from ...storage.streaming.decompression_limit import MAX_BYTES, TooLarge, expect_within_limit
 from ...storage.streaming.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start
 
@@ -140,7 +140,7 @@ class _Bounded:
         while (grown := pieces.tell()) < size and (piece := self._file.read(min(size - grown, _LARGE_READ))):
             pieces.write(piece)
             if self._taken is not None:
-                expect_honest(pieces.tell(), self._taken(), max(MAX_BYTES, self._most))
+                expect_within_limit(pieces.tell(), self._taken(), max(MAX_BYTES, self._most))
         return pieces.getvalue()
 
     def seek(self, position: int) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import IO, Any, ClassVar, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...registry.traits import Trait
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
@@ -68,7 +68,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         self.length = check_length(length)
         self.max_bytes = max_bytes
         self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
+        self.policy = ErrorPolicy(on_error, can_retry=False)
 
     @property
     def _most_at_once(self) -> int:
@@ -80,7 +80,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         raise NotImplementedError(f"{type(self).__name__} must define _members")
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
-        outputs_of = self.guard.outputs(self._unpack)
+        outputs_of = self.policy.outputs(self._unpack)
         for item in self._files_left():
             yield from outputs_of(item)
 

@@ -10,7 +10,16 @@ from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 from ...errors.checks import expect_number
-from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe, own
+from ...registry import (
+    DataChunk,
+    ErrorPolicy,
+    IterDataPipe,
+    OnError,
+    derive_seed,
+    expect_whole,
+    functional_datapipe,
+    own,
+)
 from ..bases.arguments import expect_batching
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.input_columns import check_function
@@ -70,7 +79,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         self.sort_key = sort_key
         self.use_in_batch_shuffle = use_in_batch_shuffle
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
         if isinstance(self.source, Shuffler) and not self.use_in_batch_shuffle:
@@ -86,14 +95,14 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         draws = self._draws()
         size, bucket_size = self.batch_size, self.batch_size * self.batch_num
         several = self.bucket_num > 1 or not self.use_in_batch_shuffle
-        sort = None if self.sort_key is None else self.guard.wrap(partial(_sorted, self.sort_key))
+        sort = None if self.sort_key is None else self.policy.wrap(partial(_sorted, self.sort_key))
 
         def batches_of(pool: list[T]) -> list[DataChunk[T]]:
             if self.is_random and self.use_in_batch_shuffle:
                 pool = in_random_order(pool, draws)
             if sort is not None:
                 buckets: list[Any] = [sort(pool[at : at + bucket_size]) for at in range(0, len(pool), bucket_size)]
-                pool = [*chain.from_iterable(filter(self.guard.keep, buckets))]
+                pool = [*chain.from_iterable(filter(self.policy.keep, buckets))]
             batches = [DataChunk(pool[at : at + size]) for at in range(0, len(pool), size)]
             if self.drop_last and len(pool) % size:
                 del batches[-1]
@@ -103,7 +112,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         return self.outputs_of_each(batches_of, in_runs(self.source, pool_size))
 
     def __len__(self) -> int:
-        if self.guard.skips:
+        if self.policy.skips:
             raise TypeError("BucketBatcher leaves out buckets that fail, so its length is unknown")
         whole, rest = divmod(len(self.source), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
@@ -168,11 +177,11 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         self.buffer_size = buffer_size
         self.include_padding = include_padding
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
-        length_of: Callable[[T], Any] = self.guard.wrap(self.len_fn)
-        skips, keep = self.guard.skips, self.guard.keep
+        length_of: Callable[[T], Any] = self.policy.wrap(self.len_fn)
+        skips, keep = self.policy.skips, self.policy.keep
         least, most = self.min_len, self.max_token_count if self.max_len is None else self.max_len
         room = self.buffer_size - 1
         items = self.read(self.source)
@@ -192,7 +201,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
                     continue
                 if not least <= length <= most:
                     if length > most and self.max_len is None:
-                        self.guard.refuse(self._too_long(length), item)
+                        self.policy.refuse(self._too_long(length), item)
                     continue
                 if len(heap) < room:
                     heappush(heap, (length, number, item))
@@ -275,7 +284,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
         self.len_fn = len_fn
         self.drop_last = drop_last
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def most_held(self) -> int:
         if isinstance(self.batch_size, Sequence):
@@ -284,8 +293,8 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
         boundaries, length_of = self.boundaries, self.len_fn
-        place_of: Callable[[T], Any] = self.guard.wrap(lambda item: bisect(boundaries, length_of(item)))
-        skips, keep = self.guard.skips, self.guard.keep
+        place_of: Callable[[T], Any] = self.policy.wrap(lambda item: bisect(boundaries, length_of(item)))
+        skips, keep = self.policy.skips, self.policy.keep
         items = self.read(self.source)
         numbers: Any = self.buckets or [()] * (len(boundaries) + 1)
         again = items.again(chain.from_iterable(numbers))

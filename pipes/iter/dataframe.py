@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors.notes import add_note
 from ...errors.secrets import Options
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
@@ -130,15 +130,15 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         self.device = device
         self.use_threads = use_threads
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[pa.Table]:
-        opened = self.guard.wrap(self._open)
+        opened = self.policy.wrap(self._open)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
             file: Any = opened(item)
-            if self.guard.keep(file):
+            if self.policy.keep(file):
                 try:
                     yield from self._tables(item, file)
                 finally:
@@ -149,7 +149,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         import pyarrow.parquet as pq  # here, since the import is slow
 
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream = open_to_seek(checked_path(item), self.storage_options, retry=retry, counted_by=self.guard)
+        stream = open_to_seek(checked_path(item), self.storage_options, retry=retry, counted_by=self.policy)
         file = pq.ParquetFile(stream, page_checksum_verification=True)
         try:
             expect_all_rows(file.metadata)
@@ -170,11 +170,11 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
                 add_note(error, f"in row group {place[1]} of the file")
                 raise
 
-        read_group = self.guard.wrap(read)
+        read_group = self.policy.wrap(read)
         for number in range(self.row_group, file.num_row_groups):
             table: Any = read_group((path, number))
             self.row_group += 1
-            if self.guard.keep(table):
+            if self.policy.keep(table):
                 yield table
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 
 from ...errors.notes import add_note
 from ...errors.secrets import without_secrets
-from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes
 from ...storage.streaming.zips import opened_zip
@@ -116,7 +116,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
         self.file_type = file_type
         self.max_bytes = max_bytes
         self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
+        self.policy = ErrorPolicy(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._open

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ...errors.checks import expect_seconds
-from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
+from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
 from ...state.foreign import declares
 from ...state.passes import Pass
+from ...storage.local.atomic import lock_beside
 from ...storage.local.locks import FileLock
-from ...storage.local.parts import lock_beside
 from ...storage.local.trust import expect_trusted, expect_trusted_folder
 from ...storage.streaming.digest import check_hash_type, digest_of
 from ...storage.streaming.streams import checked_path
@@ -189,7 +189,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         self.skip_read = skip_read
         self.timeout = timeout
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     # This operator reads the items, and runs the steps between again for each missing one. So it has two sources: that
     # of on_disk_cache, and the steps between, whose pass begins and ends within one item.
@@ -199,12 +199,12 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         self.given_up.set()
 
     def __iter__(self) -> Iterator[str]:
-        files_of = self.guard.wrap(self._files_of)
+        files_of = self.policy.wrap(self._files_of)
         items = self.read(self.items)
         for number, item in items:
             items.keep_from(number)
             files: Any = files_of(item)
-            if self.guard.keep(files):
+            if self.policy.keep(files):
                 for path in files[self.given :]:
                     self.given += 1
                     yield path

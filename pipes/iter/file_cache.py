@@ -11,10 +11,10 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO, expect_seconds
 from ...errors.secrets import Options, without_secrets
-from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
-from ...storage.local.kept_files import KeptFiles, NotKept
+from ...storage.local.disk_cache import KeptFiles, NotKept
 from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path, expect_bytes, stream_over
@@ -27,8 +27,8 @@ __all__ = ["FileCacher"]
 _COUNTS = ("hits", "misses", "evictions", "corrupt", "uncached")
 
 
-class _CountingGuard(Guard):
-    """A guard that retries lost connections and also counts cache hits, misses and the like."""
+class _CountingPolicy(ErrorPolicy):
+    """A policy that retries lost connections and also counts cache hits, misses and the like."""
 
     def __init__(self, on_error: OnError) -> None:
         super().__init__(trying_again(on_error))
@@ -106,7 +106,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     buffered = "files"
     holds_items = False
     _not_compared = ("directory", "max_bytes")
-    guard: _CountingGuard
+    policy: _CountingPolicy
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
@@ -138,15 +138,15 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.ordered = ordered
         self.timeout = timeout
         self.on_error = on_error
-        self.guard = _CountingGuard(on_error)
+        self.policy = _CountingPolicy(on_error)
         self.storage_options = Options(storage_options)
         self.tuner = tuner_of_pool("cache_files", ("workers", workers, MOST_THREADS), (NOT_TOLD, workers))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)
-        folder = KeptFiles(path, self.max_bytes, self.timeout, self.guard.count, self.guard.given_up)
+        folder = KeptFiles(path, self.max_bytes, self.timeout, self.policy.count, self.policy.given_up)
         folder.begin()
-        fetch = self.guard.wrap(partial(self._file_of, folder))
+        fetch = self.policy.wrap(partial(self._file_of, folder))
         most, at_once = self._sizes(self.workers, self.workers)
         return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), at_once)
 
@@ -160,14 +160,14 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         try:
             file = folder.find(url)
             if file is not None:
-                self.guard.count("hits")
+                self.policy.count("hits")
                 return url, stream_over(file, url, None)
             return url, stream_over(self._fetched(folder, url), url, None)
         except NotKept as error:
             reason = str(error)
         stream, _ = self._opened(url)
-        self.guard.count("misses", "uncached")
-        level = logging.INFO if self.guard.stats["uncached"] > 1 else logging.WARNING
+        self.policy.count("misses", "uncached")
+        level = logging.INFO if self.policy.stats["uncached"] > 1 else logging.WARNING
         logging.getLogger("penstock").log(
             level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason
         )
@@ -182,9 +182,9 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
                     file = folder.keep(url, stream, size)
                 finally:
                     close(stream)
-                self.guard.count("misses")
+                self.policy.count("misses")
             else:
-                self.guard.count("hits")
+                self.policy.count("hits")
             return file
 
     def _opened(self, url: str) -> tuple[IO[bytes], int | None]:
@@ -196,4 +196,4 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             expect_bytes(stream)
             return stream, stream_size(stream)
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        return open_file(url, self.storage_options, retry=retry, counted_by=self.guard)
+        return open_file(url, self.storage_options, retry=retry, counted_by=self.policy)

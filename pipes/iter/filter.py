@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ...registry import (
-    Guard,
+    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
@@ -59,21 +59,21 @@ class Filter(IterDataPipe[T]):
         self.filter_fn = filter_fn
         self.input_col = input_col
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[T]:
         test = taking_columns(self.filter_fn, self.input_col)
         # An error of bool() is a failure too; where errors are raised, the builtin filter calls bool().
-        function = test if self.guard.raises else self._tested(self.guard.wrap(lambda item: bool(test(item))))
+        function = test if self.policy.raises else self._tested(self.policy.wrap(lambda item: bool(test(item))))
         if isinstance(self.source, IterDataPipe):
             return filter(function, self.source)
         # Other libraries' pipes cannot report to `at_end`; a generator turns a StopIteration into an error.
         return (item for item in self.source if function(item))
 
     def _tested(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        if not self.guard.skips:
+        if not self.policy.skips:
             return function
-        keep = self.guard.keep
+        keep = self.policy.keep
         return lambda item: keep(result := function(item)) and result
 
     def at_end(self) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, overload
 
-from ...registry import DataChunk, Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import DataChunk, ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..bases.arguments import expect_batching
 from ..bases.input_columns import check_function, keys_by
 from ..bases.striding import strided
@@ -161,10 +161,10 @@ class Grouper(IterDataPipe[Any]):
         self.guaranteed_group_size = guaranteed_group_size
         self.drop_remaining = drop_remaining
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        key_of, skips = keys_by(self.group_key_fn, self.guard), self.guard.skips
+        key_of, skips = keys_by(self.group_key_fn, self.policy), self.policy.skips
         group_size, buffer_size = self.group_size, self.buffer_size
         least = self.guaranteed_group_size or self.group_size or 1
         items = self.read(self.source)
@@ -179,7 +179,7 @@ class Grouper(IterDataPipe[Any]):
         items.keep_from(lambda: next((number for group in groups.values() for number in group), None))
         for number, item in items:
             key = key_of(item)
-            if skips and not self.guard.keep(key):
+            if skips and not self.policy.keep(key):
                 continue
             if key not in groups:
                 groups[key] = {}

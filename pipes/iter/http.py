@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
 from ..bases.one_to_one import OneToOne
@@ -53,7 +53,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         self.timeout = timeout
         self.skip_on_error = skip_on_error
         self.on_error = on_error
-        self.guard = Guard("skip" if skip_on_error else on_error)
+        self.policy = ErrorPolicy("skip" if skip_on_error else on_error)
         self.options = Options(options)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
@@ -77,7 +77,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
                             answer.close()
                             answer.raise_for_status()
                     except requests.RequestException as error:
-                        _let_go(error)
+                        _release(error)
                         raise
                     return answer
 
@@ -201,7 +201,7 @@ class OnlineReader(_Downloader):
         return _from_drive(ask, url) if urlsplit(url).hostname in DRIVE_HOSTS else _from_the_web(ask, url)
 
 
-def _let_go(error: Any) -> None:
+def _release(error: Any) -> None:
     """Remove the request, and all of the response but its status, from an error: a pickle would contain them."""
     error.request, answer = None, error.response
     if answer is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors.optional import require
 from ...errors.secrets import Options
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe, own
 
 __all__ = ["HuggingFaceHubReader"]
 
@@ -45,12 +45,12 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
         require("datasets", "datasets")
         self.dataset = dataset
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
         self.options = Options(config_kwargs)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for item in [self.dataset]:
-            yield from self.guard.outputs(partial(self._read, self.rows))(item)
+            yield from self.policy.outputs(partial(self._read, self.rows))(item)
 
     def _read(self, begin_at: dict[str, Any] | None, dataset: str) -> Iterator[dict[str, Any]]:
         self.rows = self._load(dataset)

@@ -7,7 +7,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...registry import Guard, IterDataPipe, OnError, add_error_context, close, expect_whole, functional_datapipe, own
+from ...registry import (
+    ErrorPolicy,
+    IterDataPipe,
+    OnError,
+    add_error_context,
+    close,
+    expect_whole,
+    functional_datapipe,
+    own,
+)
 from ...state.seeds import derive_seed
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
@@ -72,10 +81,10 @@ class ShuffledFlatMapper(Shuffling[Any]):
         self.input_col = input_col
         self.buffer_size = buffer_size
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
+        outputs_of = self.policy.outputs(taking_columns(self.fn or as_it_is, self.input_col))
         size = self.buffer_size if self.is_random else 1
         draws = self._draws()
         items = self.read(self.source)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ...errors.optional import require
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
 from ..bases.listing import Lister, Roots, matches
@@ -109,7 +109,7 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
         self.source = source
         self.mode = mode
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open

@@ -9,7 +9,7 @@ from itertools import islice, repeat
 from typing import IO, Any
 
 from ...registry import (
-    Guard,
+    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
@@ -59,20 +59,20 @@ class StreamParser(IterDataPipe[Any]):
         self.errors = errors
         self.return_path = return_path
         self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
+        self.policy = ErrorPolicy(on_error, can_retry=False)
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         """Return an iterator over what is in a stream."""
         raise NotImplementedError(f"{type(self).__name__} must define _parts")
 
     def __iter__(self) -> Iterator[Any]:
-        opened = self.guard.wrap(self._open)
-        parts_of = self.guard.outputs(self._parts_of)
+        opened = self.policy.wrap(self._open)
+        parts_of = self.policy.outputs(self._parts_of)
         items = self.read(self.source, drop=close_parts)
         for number, item in items:
             items.keep_from(number)
             pair: Any = opened(item)
-            if not self.guard.keep(pair):
+            if not self.policy.keep(pair):
                 continue
             try:
                 parts = iter(parts_of(pair))
@@ -179,11 +179,11 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         self.source = source
         self.joiner = joiner
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        join = self.guard.wrap(self.joiner)
-        skips, keep = self.guard.skips, self.guard.keep
+        join = self.policy.wrap(self.joiner)
+        skips, keep = self.policy.skips, self.policy.keep
         for path, lines in self._paragraphs():
             text = join(lines)
             if not skips or keep(text):

@@ -15,7 +15,7 @@ from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unu
 
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
-from ...state.seeds import Path
+from ...state.seeds import PassPath
 from ...state.step_text import step
 from ..bases.chain_node import ChainNode
 
@@ -59,7 +59,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
     """The epoch of the node in this pass."""
     _last: tuple[int, dict[str, Any]] | None = None
     """The epoch of the node in the last pass, and its state after it."""
-    _path = Path(0)
+    _path = PassPath(0)
     _unused: Any = None
     """A copy of the node from before its first pass: a reset does not go back to an earlier epoch."""
     _first_places: list[dict[str, Any]] | None = None
@@ -118,7 +118,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
     def _chains(self) -> list[IterDataPipe[Any]]:
         return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]
 
-    def begin_random_pass(self, path: Path) -> None:
+    def begin_random_pass(self, path: PassPath) -> None:
         self._path = path
         if self._seed is not None:  # else the chains in the node have their own seeds
             super().begin_random_pass(path)

@@ -97,7 +97,7 @@ class RandomSplitter(IterDataPipe[T]):
                 stacklevel=4,
             )
 
-    def outcome(self) -> list[IterDataPipe[T]] | RandomSplitter[T]:
+    def result(self) -> list[IterDataPipe[T]] | RandomSplitter[T]:
         """Return the pipe of the target, or a list of the pipes of all groups."""
         if self.target is not None:
             return self

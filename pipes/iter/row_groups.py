@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors.secrets import Options
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.rows.parts import ReadsParts
 from ..columns.files import ColumnFile
@@ -66,11 +66,11 @@ class RowGroupLister(ReadsParts[RowGroup]):
         self._prefetch = prefetch
         self.storage_options = Options(storage_options)
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
         if first == 0:
-            yield 0, self.guard.wrap(self._row_groups)(item)
+            yield 0, self.policy.wrap(self._row_groups)(item)
 
     def _items(self, item: Any, number: int, part: list[RowGroup]) -> Iterable[RowGroup]:
         return part
@@ -84,7 +84,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
             filter=self._filter,
             options={},
             storage=self.storage_options,
-            guard=self.guard,
+            policy=self.policy,
             retry=retry,
             among=self._open_files,
         )

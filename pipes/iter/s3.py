@@ -10,13 +10,13 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO, MOST_AHEAD
 from ...errors.secrets import Options, without_secrets
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...storage.addresses import Client, client_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError
 from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
-from ...storage.local.memory_budget import Room
+from ...storage.local.memory_budget import MemoryBudget
 from ...storage.objects import LARGE, open_by_fsspec, open_ranged
 from ...storage.retrying import trying_again
 from ...storage.stores import asked, check_process, is_lost, store_of
@@ -88,7 +88,7 @@ class S3FileLister(IterDataPipe[str]):
         self.region = region
         self.masks = masks
         self.on_error = on_error
-        self.guard = Guard(trying_again(on_error))
+        self.policy = ErrorPolicy(trying_again(on_error))
 
     def __iter__(self) -> Iterator[str]:
         pages: Any = None
@@ -103,12 +103,12 @@ class S3FileLister(IterDataPipe[str]):
                 raise FileNotFoundError(errno.ENOENT, self.on_nothing, without_secrets(prefix))
             return page
 
-        ask: Callable[[Any], Any] = self.guard.wrap(page_of)
+        ask: Callable[[Any], Any] = self.policy.wrap(page_of)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
             pages, may_end = None, self.allow_empty or bool(self.after)
-            while (page := ask(item)) is not None and self.guard.keep(page):
+            while (page := ask(item)) is not None and self.policy.keep(page):
                 for key in page:
                     if key.endswith("/"):
                         continue
@@ -194,17 +194,17 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.max_bytes = max_bytes
         self.ordered = ordered
         self.on_error = on_error
-        self.guard = Guard(trying_again(on_error))
+        self.policy = ErrorPolicy(trying_again(on_error))
         self._at_once = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
         self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (NOT_TOLD, self._at_once))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
-        room = Room(self.max_bytes)
+        budget = MemoryBudget(self.max_bytes)
         most, at_once = self._sizes(self.workers, self._at_once)
-        results: Any = self._results(partial(_Loads, self, room, most), at_once)
+        results: Any = self._results(partial(_Loads, self, budget, most), at_once)
         with closing(results):
             for number, url, stream in results:
-                room.give_back(number)
+                budget.give_back(number)
                 yield url, stream
 
     def most_held(self) -> int:
@@ -213,16 +213,16 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     def _is_for_obstore(self, url: object) -> bool:
         return isinstance(url, str) and client_of(url, self.storage_options) is Client.OBSTORE
 
-    def _loading(self, room: Room) -> Callable[[tuple[int, Any]], Any]:
+    def _loading(self, budget: MemoryBudget) -> Callable[[tuple[int, Any]], Any]:
         """Return a load function for one thread; it takes an item with its number."""
         surroundings = environment()
         number = -1
 
         def load(url: Any) -> tuple[int, str, IO[bytes]]:
             url = checked_path(url)
-            return number, url, self._stream(url, number, room, surroundings)
+            return number, url, self._stream(url, number, budget, surroundings)
 
-        attempt = self.guard.wrap(load)
+        attempt = self.policy.wrap(load)
 
         def load_numbered(task: tuple[int, Any]) -> Any:
             nonlocal number
@@ -232,38 +232,38 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
                 loaded = attempt(item)
             finally:
                 if not isinstance(loaded, tuple):
-                    room.give_back(number)
+                    budget.give_back(number)
             return loaded
 
         return load_numbered
 
-    def _stream(self, url: str, number: int, room: Room, surroundings: tuple[str | None, ...]) -> IO[bytes]:
+    def _stream(self, url: str, number: int, budget: MemoryBudget, surroundings: tuple[str | None, ...]) -> IO[bytes]:
         import obstore
 
         if not self._is_for_obstore(url):
-            return self._by_fsspec(url, number, room)
+            return self._by_fsspec(url, number, budget)
         store, key = store_of(url, self.options, surroundings)
-        size = room.usual
+        size = budget.usual
         while True:
-            room.take(number, size)
+            budget.take(number, size)
             try:
                 result = asked(url, obstore.get, store, key)
             except UnknownStoreError:
-                return self._by_fsspec(url, number, room)
+                return self._by_fsspec(url, number, budget)
             size = result.meta["size"]
             if size > LARGE:
-                room.take(number, 0)
+                budget.take(number, 0)
                 meta, retry = result.meta, self._retry
-                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.guard)
-            if room.is_enough(number, size):
+                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.policy)
+            if budget.is_enough(number, size):
                 return Loaded(asked(url, result.bytes), url)
             del result  # so no response stays open while waiting for room
 
-    def _by_fsspec(self, url: str, number: int, room: Room) -> IO[bytes]:
-        room.take(number, 0)
+    def _by_fsspec(self, url: str, number: int, budget: MemoryBudget) -> IO[bytes]:
+        budget.take(number, 0)
         options = self.options if url.startswith((*OF_S3, *OF_WEB)) else self.storage_options
-        expect = partial(room.take, number)
-        stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.guard, expect=expect)
+        expect = partial(budget.take, number)
+        stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.policy, expect=expect)
         return stream
 
     @property
@@ -274,11 +274,11 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 class _Loads:
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, room: Room, most: int, arrivals: Arrivals[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, budget: MemoryBudget, most: int, arrivals: Arrivals[Outcome]) -> None:
         self._pipe = pipe
-        self._room = room
+        self._budget = budget
         patience = sum(timeouts(pipe.options)) + PATIENCE  # a read from a silent server ends only by its timeout
-        self._threads = Threads(lambda: pipe._loading(room), arrivals, most, "penstock-s3", patience)
+        self._threads = Threads(lambda: pipe._loading(budget), arrivals, most, "penstock-s3", patience)
 
     @property
     def idle(self) -> float:
@@ -292,11 +292,11 @@ class _Loads:
     def submit(self, number: int, item: Any) -> None:
         if is_lost() and self._pipe._is_for_obstore(item):
             check_process()  # here, since on_error must not handle it
-        self._room.expect(number)
+        self._budget.expect(number)
         self._threads.submit(number, (number, item))
 
     def stop(self) -> None:
-        self._room.close()
+        self._budget.close()
         self._threads.stop()
 
 

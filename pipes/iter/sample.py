@@ -106,7 +106,7 @@ class RowLimiter(_RowCounter[T]):
         found = provenance_of(self.source)
         return found if found is None or self._cut_to is None else found.of_rows(0, self._cut_to)
 
-    def outcome(self) -> RowLimiter[T]:
+    def result(self) -> RowLimiter[T]:
         return _ShardsLimiter(self.source, self._limit) if sharding_points(self.source) else self
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class _ShardsLimiter(RowLimiter[T]):
 
     in_main_process = True
 
-    def outcome(self) -> RowLimiter[T]:
+    def result(self) -> RowLimiter[T]:
         return self
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 from ...errors.policy import Skipped
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..bases.input_columns import check_function
 from ..bases.splitting.splitter import Forking, Splitter
 
@@ -64,7 +64,7 @@ class Forker(Forking):
         self.buffer_size = buffer_size
         self.copy = copy
 
-    def outcome(self) -> list[IterDataPipe[T]]:
+    def result(self) -> list[IterDataPipe[T]]:
         """Return the pipes that yield the items."""
         return self.branches(self.num_instances)
 
@@ -102,7 +102,7 @@ class UnZipper(Forking):
         self.buffer_size = buffer_size
         self.columns_to_skip = columns_to_skip
 
-    def outcome(self) -> list[IterDataPipe[Any]]:
+    def result(self) -> list[IterDataPipe[Any]]:
         """Return the pipes, one for each column."""
         return self.branches(len(self._columns))
 
@@ -152,21 +152,21 @@ class Demultiplexer(Splitter):
         self.drop_none = drop_none
         self.buffer_size = buffer_size
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
-    def outcome(self) -> list[IterDataPipe[T]]:
+    def result(self) -> list[IterDataPipe[T]]:
         """Return the pipes that share the items."""
         return self.branches(self.num_instances)
 
     def __iter__(self) -> Iterator[Any]:
-        number_of = self.guard.wrap(self._number_of)
+        number_of = self.policy.wrap(self._number_of)
         for entry in self.numbered():
             at, item = entry
             number: Any = number_of(item)
             if isinstance(number, Skipped):
                 if at >= self.counted_to:  # else it was counted before the state was taken
                     self.counted_to = at + 1
-                    self.guard.keep(number)
+                    self.policy.keep(number)
             elif number is not None:
                 yield number, entry
 
@@ -205,7 +205,7 @@ class RoundRobinDemultiplexer(Splitter):
         self.num_instances = num_instances
         self.buffer_size = buffer_size
 
-    def outcome(self) -> list[IterDataPipe[T]]:
+    def result(self) -> list[IterDataPipe[T]]:
         """Return the pipes that share the items."""
         return self.branches(self.num_instances)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...errors.secrets import Options
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate_for_one_attempt, opened, urls_below
@@ -112,7 +112,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
         self.storage_options = Options(storage_options, **kwargs)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:

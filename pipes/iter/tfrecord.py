@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ...errors.optional import require
-from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe
 from ...storage.streaming.streams import checked_path, expect_bytes
 from ..bases.listing import check_length, promised
 from ..files.streams import path_and_stream
@@ -74,12 +74,12 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
         self.spec = spec
         self.length = check_length(length)
         self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
+        self.policy = ErrorPolicy(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        records_of = self.guard.outputs(self._records)
-        parse = self.guard.wrap(functools.partial(_parse, _message_class(), self.spec))
-        keep = self.guard.keep
+        records_of = self.policy.outputs(self._records)
+        parse = self.policy.wrap(functools.partial(_parse, _message_class(), self.spec))
+        keep = self.policy.keep
         for item in self._files_left():
             for record in records_of(item):
                 self.given += 1

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
-from ...registry import Guard, IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
+from ...registry import ErrorPolicy, IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
 from ..bases.one_to_one import OneToOne
@@ -87,7 +87,7 @@ class Mapper(OneToOne[R]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         return replacing_columns(self.fn, self.input_col, self.output_col)
@@ -135,7 +135,7 @@ class Collator(OneToOne[Any]):
         self.conversion = conversion
         self.collate_fn = collate_fn
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         if self.collate_fn is not None:
@@ -199,10 +199,10 @@ class FlatMapper(IterDataPipe[R]):
         self.fn = fn
         self.input_col = input_col
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[R]:
-        outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
+        outputs_of = self.policy.outputs(taking_columns(self.fn or as_it_is, self.input_col))
         return self.outputs_of_each(outputs_of, self.source)
 
     def provenance(self) -> Provenance | None:

@@ -100,15 +100,15 @@ class TarWriter(ShardWriter):
         return archive.samples
 
     def _samples(self) -> Generator[tuple[str, dict[str, bytes]], None, None]:
-        written = self.guard.wrap(_as_files)
+        written = self.policy.wrap(_as_files)
         for item in self.source:
             sample: Any = written(item)
-            if self.guard.keep(sample):
+            if self.policy.keep(sample):
                 yield sample
 
     def __len__(self) -> int:
-        if self.guard.skips or self.samples_per_shard is None:
-            why = "leaves out samples that fail" if self.guard.skips else "ends a shard at a size in bytes"
+        if self.policy.skips or self.samples_per_shard is None:
+            why = "leaves out samples that fail" if self.policy.skips else "ends a shard at a size in bytes"
             raise TypeError(f"{type(self).__name__} {why}, so its length is unknown")
         return -(-len(self.source) // self.samples_per_shard)
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ...errors.notes import describe_item
-from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
 from ...state.run import first_pass_over
 from ...state.seeds import seeds_of
 
@@ -55,7 +55,7 @@ class IterToMapConverter(MapDataPipe[T]):
         self.source = source
         self.key_value_fn = key_value_fn
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.policy = ErrorPolicy(on_error)
 
     def __getitem__(self, index: Any) -> T:
         try:
@@ -90,7 +90,7 @@ class IterToMapConverter(MapDataPipe[T]):
             self._loaded = None
 
     def _load(self) -> dict[Any, T]:
-        self.guard.begin()
+        self.policy.begin()
         self._seeds = seeds_of(self.source)
         with first_pass_over(self.source):
             return self._read()
@@ -101,9 +101,9 @@ class IterToMapConverter(MapDataPipe[T]):
         function = self.key_value_fn
         pairs: Iterable[Any] = self.source
         if function is not None:
-            pair_of = self.guard.wrap(function)
+            pair_of = self.policy.wrap(function)
             results = (pair_of(item) for item in self.source)
-            pairs = filter(self.guard.keep, results) if self.guard.skips else results
+            pairs = filter(self.policy.keep, results) if self.policy.skips else results
         pairs = iter(pairs)
         while some := list(islice(pairs, _PAIRS_AT_A_TIME)):
             before = len(values)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors.secrets import Options
-from ...registry import Guard, OnError, add_error_context, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, OnError, add_error_context, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
@@ -66,7 +66,7 @@ class ObjectReader(Fetching[bytes]):
         self.urls = urls
         self.workers = workers
         self.on_error = on_error
-        self.guard = Guard(trying_again(on_error), can_skip=False)
+        self.policy = ErrorPolicy(trying_again(on_error), can_skip=False)
         self.storage_options = Options(storage_options)
 
     def __getitem__(self, index: Any) -> bytes:
@@ -80,9 +80,9 @@ class ObjectReader(Fetching[bytes]):
         urls = [*map(self._url, indices)]
         contents = [b""] * len(urls)
         arrivals: Arrivals[Outcome] = Arrivals()
-        # A guard per call: a failed object ends the retries of this call, not those of later calls.
-        guard = Guard(trying_again(self.on_error), can_skip=False, counted_by=self.guard)
-        read = guard.wrap(self._attempt)
+        # A policy per call: a failed object ends the retries of this call, not those of later calls.
+        policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.policy)
+        read = policy.wrap(self._attempt)
         patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
         threads = Threads(lambda: read, arrivals, min(self.workers, len(urls)), "penstock-objects", patience)
         try:
@@ -96,7 +96,7 @@ class ObjectReader(Fetching[bytes]):
                     raise error
                 contents[number] = content
         finally:
-            guard.give_up()
+            policy.give_up()
             threads.stop()
         return contents
 
@@ -108,7 +108,7 @@ class ObjectReader(Fetching[bytes]):
 
     @cached_property
     def _read(self) -> Callable[[str], bytes]:
-        read: Callable[[str], Any] = self.guard.wrap(self._attempt)
+        read: Callable[[str], Any] = self.policy.wrap(self._attempt)
         return read
 
     def _attempt(self, url: str) -> bytes:

@@ -34,7 +34,7 @@ class UnZipper(MapDataPipe[Any]):
         self.sequence_length = sequence_length
         self.columns_to_skip = columns_to_skip
 
-    def outcome(self) -> list[MapDataPipe[Any]]:
+    def result(self) -> list[MapDataPipe[Any]]:
         """Return the pipes, one for each column."""
         self.number_of_branches = len(self._columns)
         return [Column(self, number, column) for number, column in enumerate(self._columns)]

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import Guard, MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import ErrorPolicy, MapDataPipe, OnError, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import Fetching
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Mapper(Fetching[R]):
         self.source: MapDataPipe[Any] = source
         self.fn = fn
         self.on_error = on_error
-        self.guard = Guard(on_error, can_skip=False)
+        self.policy = ErrorPolicy(on_error, can_skip=False)
 
     def __getitem__(self, index: Any) -> R:
         try:
@@ -65,7 +65,7 @@ class Mapper(Fetching[R]):
 
     @functools.cached_property
     def _call(self) -> Callable[[Any], R]:
-        function: Callable[[Any], Any] = self.guard.wrap(self.fn)
+        function: Callable[[Any], Any] = self.policy.wrap(self.fn)
         return function
 
     def __len__(self) -> int:

@@ -23,7 +23,7 @@ from ...pipes.columns.kinds import is_tensor
 from ...pipes.columns.rows_or_batches import is_batch
 from ...pipes.columns.tensors import tensor_of
 from ...pipes.columns.to_arrow import rows_in
-from ...registry import IterDataPipe, Path, add_error_context
+from ...registry import IterDataPipe, PassPath, add_error_context
 from ..options import Division, WorkerInfo
 from ..positions import Epoch, ShardPosition
 from ..seeds import seed_globals
@@ -109,7 +109,7 @@ def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: i
     dispatch = Dispatch(streams, division)
     connect_feeds(chain, lambda stream: LocalFeed(dispatch, stream, shard))
     shards = Shards(lambda _: chain, division, WorkerInfo(division.num_shards, shard), None, None)
-    return shards.begin(Epoch(1, seed, Path(epoch)), ShardPosition(shard), seed_globals)
+    return shards.begin(Epoch(1, seed, PassPath(epoch)), ShardPosition(shard), seed_globals)
 
 
 def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ...registry import Path
+from ...registry import PassPath
 from ...workers.threads import Interrupted
 from ..options import Division
 from ..positions import BEGUN, FAILED, Epoch, Message, Report, ShardPosition
@@ -38,7 +38,7 @@ class WorkerConnection:
         self._backend = backend
         self._dispatched = dispatched
         self._timeout: float | None = timeout
-        self._epoch = Epoch(0, 0, Path(0))
+        self._epoch = Epoch(0, 0, PassPath(0))
         self._positions: dict[int, ShardPosition] = {}
         """Positions of unfinished shards."""
         self._deaths = 0

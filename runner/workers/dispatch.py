@@ -23,7 +23,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from ...errors.notes import add_note
 from ...pipes.iter.split import RoundRobinDemultiplexer
-from ...registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
+from ...registry import IterDataPipe, PassPath, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ...state.foreign import TorchIterDataPipe, declared
 from ...state.graph import replace_dp, traverse_dps
 from ...state.sources import Upstream
@@ -177,7 +177,7 @@ class RemoteFeed:
     def __init__(self, connection: Connection, shard: int, capacity: int) -> None:
         self._receiver = Receiver(connection, capacity)
         self._shard = shard
-        self._epoch = Epoch(-1, 0, Path(0))
+        self._epoch = Epoch(-1, 0, PassPath(0))
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
 
     def begin(self, epoch: Epoch, position: ShardPosition) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ...registry import IterDataPipe, Node, Path, own, walk
+from ...registry import IterDataPipe, Node, PassPath, own, walk
 from ..positions import Epoch, Message, ShardPosition
 
 __all__ = ["Dispatched", "Feed", "connect_feeds"]
@@ -45,7 +45,7 @@ class Dispatched(IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         self._position = position = ShardPosition.from_plain([0, *(self.standing or [[], 0]), 0], 1)
         assert self._pass is not None
-        self.feed.begin(replace(self.epoch, path=Path(self._pass.path.epoch)), position)
+        self.feed.begin(replace(self.epoch, path=PassPath(self._pass.path.epoch)), position)
         while not (message := self.feed.receive()).ended:
             position.advance(message.report)
             yield message.item

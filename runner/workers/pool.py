@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors.notes import add_note
-from ...registry import Path
+from ...registry import PassPath
 from ...workers.threads import Interrupted
 from ..options import Division, ReadOptions, WorkerInfo
 from ..positions import Epoch, Message, Report, ShardPosition
@@ -54,7 +54,7 @@ class WorkerPool:
         self._backend: WorkerBackend = options.start()
         self.broken = False
         self._division = division
-        self._epoch = Epoch(0, 0, Path(0))
+        self._epoch = Epoch(0, 0, PassPath(0))
         self._connections: list[WorkerConnection] = []
         self._dispatcher: DispatcherConnection | None = None
         self._unfinished: set[int] = set()
@@ -109,7 +109,7 @@ class WorkerPool:
         return sum(connection.idle for connection in [*self._connections])
 
     def begin(
-        self, positions: list[ShardPosition], seed: int, path: Path, settled: list[Any], resumes: bool = False
+        self, positions: list[ShardPosition], seed: int, path: PassPath, settled: list[Any], resumes: bool = False
     ) -> None:
         """Let every worker begin an epoch with its shards, or resume it; shards left out are not read.
 

@@ -6,10 +6,10 @@ import threading
 
 from ...workers.threads import Interrupted
 
-__all__ = ["Room"]
+__all__ = ["MemoryBudget"]
 
 
-class Room:
+class MemoryBudget:
     """A bound on the bytes of objects in memory; the oldest object not yet emitted always fits."""
 
     def __init__(self, most: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MAX_BYTES", "TooLarge", "expect_honest"]
+__all__ = ["MAX_BYTES", "TooLarge", "expect_within_limit"]
 
 MAX_BYTES = 2**30
 """Default bound on the bytes of a decompressed file."""
@@ -15,7 +15,7 @@ class TooLarge(ValueError):
     """A file would exceed its memory bound: probably a decompression bomb."""
 
 
-def expect_honest(grown: int, packed: int, max_bytes: float) -> None:
+def expect_within_limit(grown: int, packed: int, max_bytes: float) -> None:
     """Raise TooLarge if bytes decompress to more than `max_bytes` and to more than 100 times their size."""
     if grown > max(max_bytes, _HONEST * packed):
         raise TooLarge(

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from ...errors.notes import add_note
 from ...errors.observer import count_bytes
-from ...errors.policy import Guard
+from ...errors.policy import ErrorPolicy
 from ...errors.secrets import stream_name
 from ..errors import in_plain_words
 
@@ -53,7 +53,7 @@ class ClosedWhenDropped(io.RawIOBase):
         # Not __del__: in a reference cycle (an error's traceback), the file may be collected first, and warn.
         self._close_file = weakref.finalize(self, file.close)
 
-    def retry(self, attempts: Guard) -> None:
+    def retry(self, attempts: ErrorPolicy) -> None:
         """Retry failed reads from now on: those of the file in a store, since a decompressor's lose bytes."""
         from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]  # slow to import
 
@@ -152,7 +152,7 @@ def stream_over(
     name: str,
     text: Mapping[str, Any] | None,
     owner: object = None,
-    attempts: Guard | None = None,
+    attempts: ErrorPolicy | None = None,
     below: IO[bytes] | None = None,
 ) -> IO[Any]:
     """Return a stream that closes its file when dropped: bytes, or text if `text` has arguments for TextIOWrapper.

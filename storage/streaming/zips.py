@@ -15,7 +15,7 @@ from typing import IO, Any, TypeVar
 from zlib import crc32
 
 from ..retrying import Transient
-from .decompression_limit import TooLarge, expect_honest
+from .decompression_limit import TooLarge, expect_within_limit
 from .digest import CHUNK
 from .streams import is_damage
 
@@ -79,7 +79,7 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: fl
     if not _is_zip(file):
         return _read_old(file, load)
     archive = opened_zip(file)
-    expect_honest(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
+    expect_within_limit(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
     parts = _Parts(file, archive)
     try:
         value = load(parts)  # type: ignore[arg-type]  # enough of a file for torch.load

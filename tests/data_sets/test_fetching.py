@@ -23,8 +23,8 @@ from archives import tar_of, zip_of
 from fault_proxy import FaultProxy
 from penstock.datasets import Files, Resource
 from penstock.datasets.fetching import _giving_signs, fetch, unpacked
+from penstock.storage.local.atomic import lock_beside
 from penstock.storage.local.locks import FileLock
-from penstock.storage.local.parts import lock_beside
 from s3 import S3Server
 from served import FileServer
 from terminal import Terminal, writing_to_terminal

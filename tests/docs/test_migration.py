@@ -42,7 +42,7 @@ from archives import tar_of, zip_of
 from forwards import Forwards
 from http_server import CONTENT, LARGE
 from penstock.registry import apply_sharding, operators
-from penstock.storage.local.parts import lock_beside
+from penstock.storage.local.atomic import lock_beside
 from ranks import run_programs
 
 pytestmark = pytest.mark.timeout(50)

@@ -23,7 +23,7 @@ class Sorter(ps.Splitter):
         self.n = n
         self.left_out = left_out
 
-    def outcome(self) -> list[ps.IterDataPipe[Any]]:
+    def result(self) -> list[ps.IterDataPipe[Any]]:
         return self.branches(2)
 
     def branch_of(self, number: int, item: int) -> int | None:
@@ -69,7 +69,7 @@ def test_it_keeps_the_laws_and_resumes_at_every_item() -> None:
 
 def test_at_most_as_many_items_wait_in_all_branches_together_as_the_class_says() -> None:
     class InThree(Sorter):
-        def outcome(self) -> list[ps.IterDataPipe[Any]]:
+        def result(self) -> list[ps.IterDataPipe[Any]]:
             return self.branches(3)
 
     branches = InThree(numbers(9), 3, left_out=3)  # a branch that was dropped would not count
@@ -108,7 +108,7 @@ def test_what_is_forgotten_is_said() -> None:
             self.source = source
 
     class SaysNoBranch(SaysNoNumber):
-        def outcome(self) -> list[ps.IterDataPipe[Any]]:
+        def result(self) -> list[ps.IterDataPipe[Any]]:
             return self.branches(2)
 
     with pytest.raises(NotImplementedError, match=r"with `return self.branches\(2\)`"):

@@ -31,7 +31,7 @@ from http_server import CONTENT, serving_http
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
 from penstock.pipes.iter import file_cache
 from penstock.storage import objects
-from penstock.storage.local import kept_files
+from penstock.storage.local import disk_cache
 from penstock.storage.local.locks import FileLock
 from programs import kill, process_id, python
 from resuming import assert_resumes_everywhere
@@ -261,7 +261,7 @@ def test_what_was_used_longest_ago_goes_and_the_bytes_are_never_more(
 
 @pytest.mark.parametrize("sized", [True, False])
 def test_a_file_that_is_being_fetched_counts(tmp_path: Path, sized: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_files, "_PIECE", 10)
+    monkeypatch.setattr(disk_cache, "_PIECE", 10)
     seen = []
 
     class Watched(Stream):
@@ -537,7 +537,7 @@ class Through:
 def test_on_a_full_disk_files_are_read_without_the_cache_and_what_is_kept_still_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(kept_files, "open", FullDisk(10), raising=False)
+    monkeypatch.setattr(disk_cache, "open", FullDisk(10), raising=False)
     server = Server(lambda url: url.encode() * 4)
     urls = ["a", "b", "c", "d", "a"]
     dp = cached(tmp_path, urls, server, workers=1)
@@ -557,8 +557,8 @@ def test_once_the_rest_is_over_a_disk_that_was_full_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FullDisk(0)
-    monkeypatch.setattr(kept_files, "open", disk, raising=False)
-    monkeypatch.setattr(kept_files, "_REST", 0.0)
+    monkeypatch.setattr(disk_cache, "open", disk, raising=False)
+    monkeypatch.setattr(disk_cache, "_REST", 0.0)
     items = iter(cached(tmp_path, "ab", workers=1))
     next(items)
     assert files(tmp_path) == []

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Guard
+from penstock.registry import ErrorPolicy
 from penstock.storage.objects import open_ranged
 from penstock.storage.streaming import ranged
 from penstock.storage.streaming.ranged import Ranged
@@ -380,7 +380,7 @@ def test_a_local_object_that_is_replaced_is_an_error(tmp_path: Path) -> None:
 def test_faults_that_pass_are_tried_again_and_counted(bucket: Path, fault_proxy: FaultProxy, fault: Fault) -> None:
     (bucket / "o").write_bytes(LARGE)
     fault_proxy.play(fault)
-    counted = Guard(ps.Retry(1))
+    counted = ErrorPolicy(ps.Retry(1))
     retry = ps.Retry(3, backoff=0, errors=(ConnectionError, TimeoutError))
     with open_ranged("s3://ranges/o", {}, retry=retry, counted_by=counted) as stream:
         assert stream.read() == LARGE

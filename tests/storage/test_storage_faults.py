@@ -27,7 +27,7 @@ from fault_proxy import Fault, FaultProxy, passing_on
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.map import ObjectReader
-from penstock.registry import Guard
+from penstock.registry import ErrorPolicy
 from penstock.storage.objects import open_ranged
 from s3 import S3Server, serving_s3
 
@@ -443,7 +443,7 @@ def test_an_object_read_by_ranges_is_whole_after_a_fault_in_each(
     fault: Fault, ranged: str, fault_proxy: FaultProxy
 ) -> None:
     fault_proxy.play(replace(fault, times=1, match="bytes="))
-    counts = Guard("raise")
+    counts = ErrorPolicy("raise")
     with open_ranged(url_of(ranged), options_for(), counted_by=counts) as stream:
         assert stream.read() == content_of(ranged, RANGED)
     assert counts.retried == fault_proxy.played().total() == len(fault_proxy.requests()) - 1 > 0

@@ -17,7 +17,7 @@ import torch
 
 import penstock as ps
 from penstock import checkpoint
-from penstock.storage.local import parts
+from penstock.storage.local import atomic
 from programs import kill, python
 
 pytestmark = pytest.mark.timeout(90)
@@ -91,7 +91,7 @@ def test_no_lister_shows_one_whatever_the_mask(tmp_path: Path, lister: str, mask
     if "iopath" in lister:
         pytest.importorskip("iopath")
     (tmp_path / "a.csv").write_text("a\n1\n")
-    with parts.beside(str(tmp_path / "b.csv")) as part:
+    with atomic.beside(str(tmp_path / "b.csv")) as part:
         Path(part).write_text("a\n2\n")
         assert unfinished(tmp_path) == [os.path.basename(part)]
         names = [os.path.basename(str(each)) for each in LISTERS[lister](str(tmp_path), masks)]
@@ -104,7 +104,7 @@ def test_no_lister_shows_one_whatever_the_mask(tmp_path: Path, lister: str, mask
 def test_what_a_killed_writer_left_is_not_listed_and_goes_with_the_next_writer(
     tmp_path: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.storage.local.parts._SHARE", 0)  # look each time, also on a busy machine
+    monkeypatch.setattr("penstock.storage.local.atomic._SHARE", 0)  # look each time, also on a busy machine
     if "iopath" in writer:
         pytest.importorskip("iopath")
     with hanging(writer, tmp_path) as process:
@@ -125,8 +125,8 @@ def test_a_file_that_is_written_where_another_writer_looks_is_never_taken_for_le
     code = """
         import sys
         import penstock as ps
-        from penstock.storage.local import parts
-        parts._SHARE = 0  # look each time
+        from penstock.storage.local import atomic
+        atomic._SHARE = 0  # look each time
         print("ready", flush=True)
         input()
         items = [(f"{sys.argv[1]}/{sys.argv[2]}-{n}.txt", b"x" * n) for n in range(300)]
@@ -157,7 +157,7 @@ def left_by(system: str, folder: Path, age: float) -> Path:
 def test_what_another_machine_writes_is_left_alone_until_nobody_can_be_writing_it(tmp_path: Path) -> None:
     """A network disk may not show the locks of others."""
     recent, old = left_by("00000000", tmp_path, 3600), left_by("00000001", tmp_path, 8 * 24 * 3600)
-    with parts.beside(str(tmp_path / "a")) as part:
+    with atomic.beside(str(tmp_path / "a")) as part:
         Path(part).touch()
     assert recent.exists()
     assert not old.exists()
@@ -170,7 +170,7 @@ def test_on_a_disk_without_locks_files_are_written_and_kept(tmp_path: Path, monk
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    recent, old = left_by(parts._system(), tmp_path, 3600), left_by("00000001", tmp_path, 8 * 24 * 3600)
+    recent, old = left_by(atomic._system(), tmp_path, 3600), left_by("00000001", tmp_path, 8 * 24 * 3600)
     list(ps.iter.IterableWrapper([(tmp_path / "a", "one")]).save_to_disk())
     assert (tmp_path / "a").read_text() == "one"
     assert recent.exists()
@@ -193,7 +193,7 @@ def test_looking_takes_no_more_than_a_part_of_the_time(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
 def test_what_only_looks_like_one_neither_stops_nor_misleads_a_writer(tmp_path: Path, planted: str) -> None:
-    part, mine = left_by(parts._system(), tmp_path, 0), tmp_path / "mine"
+    part, mine = left_by(atomic._system(), tmp_path, 0), tmp_path / "mine"
     part.unlink()
     mine.write_text("mine")
     if planted == "link":

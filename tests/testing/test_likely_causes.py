@@ -86,7 +86,7 @@ class DealsByCount(ps.Splitter):
         self.source = source
         self.seen = 0
 
-    def outcome(self) -> list[ps.IterDataPipe[Any]]:
+    def result(self) -> list[ps.IterDataPipe[Any]]:
         return self.branches(2)
 
     def branch_of(self, number: int, item: Any) -> int:

@@ -61,7 +61,7 @@ def test_what_a_step_waits_for_and_reads(clock):
 
 
 def test_waits_for_room_are_no_work_of_a_thread(clock):
-    class Room(threading.Semaphore):
+    class MemoryBudget(threading.Semaphore):
         def acquire(self, *arguments):
             clock(50)
 
@@ -70,7 +70,7 @@ def test_waits_for_room_are_no_work_of_a_thread(clock):
 
     def work(item):
         clock(3)
-        acquire(Room())
+        acquire(MemoryBudget())
         count_bytes(2)
         return item + 1
 

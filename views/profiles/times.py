@@ -283,8 +283,8 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         looks=meter.looks,
         ready=meter.ready,
         empty=meter.empty,
-        skipped=pipe.guard.skipped,
-        retried=pipe.guard.retried,
+        skipped=pipe.policy.skipped,
+        retried=pipe.policy.retried,
         spans=spans,
     )
 

@@ -67,7 +67,7 @@ class WorksAhead(IterDataPipe[R]):
         self._arrivals.put((None, None, Interrupted()))
 
     def __len__(self) -> int:
-        if self.guard.skips:
+        if self.policy.skips:
             raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
         return len(self.source)
 
@@ -84,7 +84,7 @@ class WorksAhead(IterDataPipe[R]):
         workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
-        given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
+        given_up = self.policy.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
                 if number < self.done or number in self.done_beyond:
@@ -123,7 +123,7 @@ class WorksAhead(IterDataPipe[R]):
         outcomes: Iterator[tuple[int, Any, BaseException | None]],
         under_way: dict[int, tuple[Any, Provenance | None]],
     ) -> Iterator[R]:
-        """Yield the next result, unless the guard drops it."""
+        """Yield the next result, unless the policy drops it."""
         number, result, error = next(outcomes)
         item, provenance = under_way.pop(number)
         try:
@@ -131,7 +131,7 @@ class WorksAhead(IterDataPipe[R]):
                 raise RuntimeError("a function raised StopIteration, which has no meaning here") from error
             if error is not None:
                 raise error
-            kept = self.guard.keep(result)
+            kept = self.policy.keep(result)
         except Exception as raised:
             add_error_context(raised, self, item, provenance)  # name it: the source has read ahead
             raise

@@ -35,7 +35,7 @@ class ReadsParts(IterDataPipe[R]):
     _open_files: set[ColumnFile] = own(set, saved=False)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
-        """Yield the (number, part) pairs of a file from `first` on; a part may be a failure from the guard's `wrap`.
+        """Yield the (number, part) pairs of a file from `first` on; a part may be a failure from the policy's `wrap`.
 
         Called in a thread. A file that cannot be opened gives one failure, with the number `first`.
         """
@@ -52,7 +52,7 @@ class ReadsParts(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         failures: list[Exception] = []
-        given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
+        given_up = self.policy.given_up  # that of this pass: another thread may close it when the next has begun
         items = self.read(self.source)
         to_read = until_error(items, failures)
         first_part = self.part
@@ -84,7 +84,7 @@ class ReadsParts(IterDataPipe[R]):
             for number, part in parts:
                 if number != self.part:  # parts without matching rows were skipped
                     self.part, self.given = number, 0
-                if self.guard.keep(part):
+                if self.policy.keep(part):
                     for output in self._checked(item, number, part):
                         self.given += 1
                         yield output
@@ -97,6 +97,6 @@ class ReadsParts(IterDataPipe[R]):
         try:
             items = self._items(item, number, part)
         except Exception as error:
-            self.guard.refuse(error, item)
+            self.policy.refuse(error, item)
             return iter(())
         return islice(items, self.given, None)

@@ -9,7 +9,7 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from ....state.seeds import Path
+from ....state.seeds import PassPath
 
 __all__ = ["Entry", "Generation", "Queue"]
 
@@ -75,7 +75,7 @@ class Queue:
 class Generation:
     """One pass over the source, and the branch passes that read it. Only the branches hold it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: PassPath) -> None:
         self.number = next(_numbers)
         self.path = path
         self.joined: set[int] = set()

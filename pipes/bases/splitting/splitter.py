@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
-from ....registry import IterDataPipe, Node, Path, add_error_context, capture, own, replace_live_iterator, walk
+from ....registry import IterDataPipe, Node, PassPath, add_error_context, capture, own, replace_live_iterator, walk
 from ....state.fields import NotPlain
 from ....state.passes import let_steps_nest
 from ....state.sources import Upstream
@@ -34,7 +34,7 @@ __all__ = ["Branch", "Forking", "Splitter"]
 class Splitter(IterDataPipe[Any]):
     """The base of operators that give several pipes, the branches, and share out the items of the source among them.
 
-    Such an operator defines `outcome`, which returns `self.branches(number)`, and `branch_of`, which says for each item
+    Such an operator defines `result`, which returns `self.branches(number)`, and `branch_of`, which says for each item
     which branch yields it. Where the lengths of branches are known, it defines `length`.
 
     The source is read once for all branches. Items wait until their branch is read, at most `buffer_size` in all; -1 is
@@ -44,7 +44,7 @@ class Splitter(IterDataPipe[Any]):
     >>> class HoldOut(ps.Splitter):
     ...     def __init__(self, source, n):
     ...         self.source, self.n = source, n
-    ...     def outcome(self):
+    ...     def result(self):
     ...         return self.branches(2)
     ...     def branch_of(self, number, item):
     ...         return 1 if number % self.n == self.n - 1 else 0
@@ -66,10 +66,10 @@ class Splitter(IterDataPipe[Any]):
 
     # What a subclass defines
 
-    def outcome(self) -> list[IterDataPipe[Any]]:
+    def result(self) -> list[IterDataPipe[Any]]:
         """Return the branches: the result of calling the class."""
         raise NotImplementedError(
-            f"{type(self).__name__} does not say how many pipes it gives: write `def outcome(self)`, with "
+            f"{type(self).__name__} does not say how many pipes it gives: write `def result(self)`, with "
             "`return self.branches(2)`"
         )
 
@@ -170,7 +170,7 @@ class Splitter(IterDataPipe[Any]):
         generation = self._generation() if self._generation is not None else None
         return None if generation is None or generation.over else generation
 
-    def add_reader(self, branch: Branch[Any], path: Path) -> None:
+    def add_reader(self, branch: Branch[Any], path: PassPath) -> None:
         """Add a branch with a new iterator to the readers, in a new generation if needed."""
         with self._lock:
             generation = self._live()
@@ -198,7 +198,7 @@ class Splitter(IterDataPipe[Any]):
                 generation.end()
                 replace_live_iterator(self)
 
-    def _begin_generation(self, path: Path) -> Generation:
+    def _begin_generation(self, path: PassPath) -> Generation:
         self.end_generation()
         generation = Generation(path)
         self._generation = weakref.ref(generation)

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ....errors.secrets import without_secrets
-from ....registry import Guard
+from ....registry import ErrorPolicy
 from ....storage.listing import names_beginning
-from ....storage.local.parts import is_part
+from ....storage.local.atomic import is_part
 from ....storage.reading import read_whole
 from ....storage.writing import remove_file
 
@@ -47,7 +47,7 @@ class NumberedFiles:
         """Return the URL of the index of one of several parts, whose files count from `first`."""
         return self._index("index" + (f"-{part}-of-{parts}" if parts > 1 else "") + (f"-from-{first}" if first else ""))
 
-    def names(self, options: Mapping[str, Any], counted_by: Guard) -> list[str]:
+    def names(self, options: Mapping[str, Any], counted_by: ErrorPolicy) -> list[str]:
         """Return the names of the files in a plain folder, or else of those that begin as the template does."""
         start = self.folder if self.in_plain_folder else self._before
         return names_beginning(start, options, counted_by, below="/" in self._after)
@@ -61,7 +61,7 @@ class NumberedFiles:
         found = [name for name in names if name.endswith(self._suffixes) and self._number(name) is None]
         return [name for name in found if self.in_plain_folder and name[0] not in "._" and not is_part(name)]
 
-    def indexes(self, options: Mapping[str, Any], counted_by: Guard) -> list[str]:
+    def indexes(self, options: Mapping[str, Any], counted_by: ErrorPolicy) -> list[str]:
         """Return the URLs of the indexes that are there."""
         before, after = self._index("\0").split("\0")
         names = names_beginning(before, options, counted_by, below="/" in after)
