@@ -87,7 +87,7 @@ def read_csv(
     batch_size: int = BATCH_SIZE,
     *,
     hive: bool = True,
-    **csv_options: Any,
+    **format_options: Any,
 ) -> CsvReader:
     r"""Return a chain that yields the record batches of CSV files.
 
@@ -102,7 +102,7 @@ def read_csv(
     >>> [batch.to_pydict() for batch in ps.read_csv(folder)]
     [{'id': [0, 1]}]
     """
-    return _reading(CsvReader, paths, columns, filter, batch_size, hive, **csv_options)
+    return _reading(CsvReader, paths, columns, filter, batch_size, hive, **format_options)
 
 
 @takes_old_names(read_ahead="prefetch")
@@ -114,7 +114,7 @@ def read_json(
     batch_size: int = BATCH_SIZE,
     *,
     hive: bool = True,
-    **json_options: Any,
+    **format_options: Any,
 ) -> JsonReader:
     r"""Return a chain that yields the record batches of JSON Lines files.
 
@@ -129,7 +129,7 @@ def read_json(
     >>> [batch.to_pydict() for batch in ps.read_json(folder)]
     [{'id': [0, 1]}]
     """
-    return _reading(JsonReader, paths, columns, filter, batch_size, hive, **json_options)
+    return _reading(JsonReader, paths, columns, filter, batch_size, hive, **format_options)
 
 
 @takes_old_names(read_ahead="prefetch")

@@ -5,7 +5,7 @@ import time
 from multiprocessing import Pipe
 
 import penstock as ps
-from penstock.registry import Path
+from penstock.registry import PassPath
 from penstock.runner.positions import Epoch, Message, ShardPosition
 from penstock.runner.shards import ShardPass
 from penstock.runner.workers.protocol import Receiver, Sender, to_bytes
@@ -41,7 +41,7 @@ def test_what_a_shard_tells_of_itself_is_paced_by_all_that_telling_costs():
     sender = Sender(theirs, 1, lambda _, position: ShardPass(chain, position), str)
     threading.Thread(target=sender.serve, daemon=True).start()
     receiver = Receiver(ours, 200)
-    receiver.begin(Epoch(1, 0, Path(0), 0), [ShardPosition(0)])
+    receiver.begin(Epoch(1, 0, PassPath(0), 0), [ShardPosition(0)])
     messages = []
     while not messages or not messages[-1].ended:
         messages.append(receiver.receive())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.registry import metaclasses, walk
+from penstock.registry import walk
 from penstock.runner.loading import loader
+from penstock.state import run
 from penstock.views.explanation import explained
 
 __all__ = ["Watched"]
@@ -33,7 +34,7 @@ class Watched:
 
     def begin(self, set_attribute: Callable[[Any, str, Any], None]) -> None:
         """See all chains that are read from now on in this process."""
-        begin_pass, initialize = metaclasses.begin_pass, loader.DataLoader2.__init__
+        begin_pass, initialize = run.begin_pass, loader.DataLoader2.__init__
 
         def seen_pass(pipe: Any, iterate: Any) -> Any:
             self.see(pipe)
@@ -43,5 +44,5 @@ class Watched:
             self.see(datapipe)
             initialize(self_, datapipe, *args, **kwargs)
 
-        set_attribute(metaclasses, "begin_pass", seen_pass)
+        set_attribute(run, "begin_pass", seen_pass)
         set_attribute(loader.DataLoader2, "__init__", seen_loader)
