@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.registry import walk
 from penstock.runner.loading import loader
-from penstock.state import run
+from penstock.state.passes import Pass
 from penstock.views.explanation import explained
 
 __all__ = ["Watched"]
@@ -34,15 +34,15 @@ class Watched:
 
     def begin(self, set_attribute: Callable[[Any, str, Any], None]) -> None:
         """See all chains that are read from now on in this process."""
-        begin_pass, initialize = run.begin_pass, loader.DataLoader2.__init__
+        begin, initialize = Pass.__init__, loader.DataLoader2.__init__
 
-        def seen_pass(pipe: Any, iterate: Any) -> Any:
+        def seen_pass(self_: Any, pipe: Any) -> None:
             self.see(pipe)
-            return begin_pass(pipe, iterate)
+            begin(self_, pipe)
 
         def seen_loader(self_: Any, datapipe: Any, *args: Any, **kwargs: Any) -> None:
             self.see(datapipe)
             initialize(self_, datapipe, *args, **kwargs)
 
-        set_attribute(run, "begin_pass", seen_pass)
+        set_attribute(Pass, "__init__", seen_pass)
         set_attribute(loader.DataLoader2, "__init__", seen_loader)
