@@ -127,6 +127,10 @@ class ErrorPolicy:
             )
         if self._skip is not None and not can_skip:
             raise ValueError("on_error can be 'raise' or a Retry here: an index that has no item cannot be left out")
+        self.raises = self._retry is None and self._skip is None
+        """Whether every error is raised immediately, so that nothing needs wrapping."""
+        self.skips = self._skip is not None
+        """Whether items may be skipped, so that their number is unknown in advance."""
         self._counted_by = counted_by
         self.begin()
 
@@ -143,26 +147,16 @@ class ErrorPolicy:
         self._given_up = threading.Event()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_retry": self._retry, "_skip": self._skip}
+        return {name: vars(self)[name] for name in ("_retry", "_skip", "raises", "skips")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self.begin()
 
     @property
-    def raises(self) -> bool:
-        """Whether every error is raised immediately, so that nothing needs wrapping."""
-        return self._retry is None and self._skip is None
-
-    @property
     def counts(self) -> bool:
         """Whether it has counts to report; uploads retry even if `raises`."""
         return not self.raises or self.retried > 0
-
-    @property
-    def skips(self) -> bool:
-        """Whether items may be skipped, so that their number is unknown in advance."""
-        return self._skip is not None
 
     @property
     def stats(self) -> dict[str, Any]:

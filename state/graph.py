@@ -45,7 +45,8 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     >>> sources_of(numbers.zip(letters)) == [numbers, letters]
     True
     """
-    items: Any = declared(pipe, "_no_sources", None) or declared(pipe, "payload", ())
+    cls: Any = type(pipe)
+    items = cls._no_sources if hasattr(cls, "_no_sources") else declared(pipe, "payload", ())
     found: list[DataPipe] = []
     for name, value in vars(pipe).copy().items():  # atomic copy: another thread may be reading the pipe
         if _roles.get(type(value), True) and name not in items:

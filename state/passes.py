@@ -72,6 +72,8 @@ class Pass:
         """The records of the sources, by the ids of their pipes."""
         self._sources: list[Upstream] = []
         """The records in the order of the sources; one that is read twice comes twice."""
+        self._sources_can_save = True
+        """Whether a pass over each source can be resumed."""
         self._logs: dict[Upstream, ReplayLog] = {}
         """The snapshots of the sources that are read with numbers."""
         self._checkpointer: Checkpointer | None = None
@@ -100,7 +102,7 @@ class Pass:
         self._begin_fields(pipe, node.get("own", {}))
         if pipes := sources_of(pipe):
             self._attach_sources(pipes, node)
-        if not pipe.holds_items and all(source.can_save for source in self._sources):
+        if not pipe.holds_items and self._sources_can_save:
             own = _own_iterator(pipe, iterate)
             return own, own
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
@@ -185,6 +187,7 @@ class Pass:
             upstream = Upstream(pipe, self.path, self.depth, begun - resumes, self.resumed)
             self._upstreams[id(pipe)] = upstream
             upstream.is_read = True
+            self._sources_can_save = self._sources_can_save and upstream.can_save
             self._sources.append(upstream)
             if resumes:
                 upstream.replay = nodes[place], reads[place] or [0, 0, 0]
@@ -227,7 +230,7 @@ class Pass:
 
     def checkpoint(self, pipe: Any, items: int = 1) -> None:
         """Count items, and record where the sources are if it is due. The operator must hold none of their items."""
-        if self._checkpointer is not None and all(source.can_save for source in self._sources):
+        if self._checkpointer is not None and self._sources_can_save:
             self._checkpointer.count(items, lambda: collect(self.now(pipe)))
 
     def save(self, pipe: Any) -> Generator[Any, Node | None, Node]:
@@ -360,8 +363,11 @@ open_passes = _Open()
 
 def _running_pass(but: Pass) -> Pass | None:
     """Return the innermost pass, `but` one, that makes an item in this thread."""
-    running = (each for each in open_passes.passes if each is not but and each.is_running())
-    return max(running, key=lambda each: each.depth, default=None)
+    innermost: Pass | None = None
+    for each in open_passes.passes:
+        if each is not but and (innermost is None or each.depth > innermost.depth) and each.is_running():
+            innermost = each
+    return innermost
 
 
 def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

@@ -121,8 +121,8 @@ def test_inner_chains_resume_and_go_on(chain: Callable[[], Any], always_due: boo
             resumed.load_state_dict(state)
             assert list(resumed) == rest
             assert [list(resumed), list(resumed)] == following
-            orders = {str(items) for items in [*earlier, *following]}
-            assert len(orders) == 1 if chain is INNER_CHAINS["split"] else len(orders) > 1
+        orders = {str(items) for items in [*earlier, *following]}  # of four passes: two may be alike by chance
+        assert len(orders) == 1 if chain is INNER_CHAINS["split"] else len(orders) > 1
 
 
 @pytest.mark.parametrize("passes_in_one", [1, 2])
