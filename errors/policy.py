@@ -210,18 +210,26 @@ class ErrorPolicy:
             raise error
         self.keep(Skipped(error, item))
 
-    def outputs(self, function: Callable[[Any], Iterable[R]]) -> Callable[[Any], Iterable[R]]:
-        """Return a function of an item that yields its outputs, up to a skipped error."""
-        return function if self.raises else lambda item: self._outputs(function, item)
+    def outputs(
+        self, function: Callable[[Any], Iterable[R]], before_retries: Callable[[], Callable[[], object]] | None = None
+    ) -> Callable[[Any], Iterable[R]]:
+        """Return a function of an item that yields its outputs, up to a skipped error.
 
-    def _outputs(self, function: Callable[[Any], Iterable[R]], item: Any) -> Iterator[R]:
-        given = 0
+        `before_retries` is called for each item, and returns a function to call before each attempt.
+        """
+        return function if self.raises else lambda item: self._outputs(function, item, before_retries or _no_hook)
+
+    def _outputs(
+        self, function: Callable[[Any], Iterable[R]], item: Any, before_retries: Callable[[], Callable[[], object]]
+    ) -> Iterator[R]:
+        given, before_attempt = 0, before_retries()
         outputs: Iterator[R] | None = None
 
         def advance(item: Any) -> Any:
             nonlocal outputs
             try:
                 if outputs is None:  # first call, or after an error: do not repeat earlier outputs
+                    before_attempt()
                     outputs = islice(function(item), given, None)
                 return next(outputs, _NO_OUTPUT)
             except Exception:
@@ -279,6 +287,10 @@ class ErrorPolicy:
             self.retried += 1
         if self._counted_by is not None:
             self._counted_by._count_retry(attempts)
+
+
+def _no_hook() -> Callable[[], None]:
+    return lambda: None
 
 
 def _text_of(error: Exception) -> str:

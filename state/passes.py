@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import threading
 import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable
@@ -13,7 +12,7 @@ from itertools import count
 from types import GeneratorType
 from typing import Any, TypeVar
 
-from .error_context import NO_ITEM, last_item
+from .error_context import NO_ITEM, last_item, local_of
 from .foreign import Resumable
 from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .replay import Checkpointer, Node, Reading, ReplayLog, after, check_value, collect
@@ -21,7 +20,7 @@ from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed
 from .sources import Upstream
 from .step_text import step
 
-__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "let_steps_nest", "open_passes", "require_end"]
+__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "let_steps_nest", "path_of", "require_end", "running_pass"]
 
 T = TypeVar("T")
 
@@ -116,12 +115,11 @@ class Pass:
         """Find out of which pass this one is a part, and return the node from which it begins."""
         upstream: Upstream | None = vars(pipe).get("_upstream")
         if upstream is None:
-            outer = _running_pass(self)
+            outer = running_pass(self)
             if outer is not None:
                 self.depth = outer.depth + 1
                 outer._begin_inner_chain(pipe)
-            # A step that builds a chain to read its source reads it in its own pass.
-            self.path = outer.path if outer is not None and not pipe._epoch else PassPath(pipe._epoch)
+            self.path = path_of(pipe, outer)
             pipe._epoch = self.path.epoch + 1
         else:
             self.upstream, self.path, self.depth = upstream, upstream.next_path(), upstream.depth + 1
@@ -143,11 +141,22 @@ class Pass:
         seed_inner_chain(chain, step, number)
 
     def count_inner_chain(self) -> int | None:
-        """Return how many inner chains were begun before, and count one; None if a resumed pass does not run again."""
+        """Return how many inner chains were begun before, and count one.
+
+        None for a step that does not run again when it resumes: its inner chains need no seeds.
+        """
         if self._checkpointer is None:
             return None
         self._inner_chains += 1
         return self._inner_chains - 1
+
+    def inner_chains_again(self) -> Callable[[], None]:
+        """Return a function that sets the count of inner chains back to now, before an item is tried again."""
+
+        def again(count: int = self._inner_chains) -> None:
+            self._inner_chains = count
+
+        return again
 
     def _begin_fields(self, pipe: Any, saved: Node) -> None:
         """Set the attributes of a pass: to their defaults, or to what the state has."""
@@ -351,23 +360,22 @@ _closings = count()
 """Numbers the iterators that are closed early."""
 
 
-class _Open(threading.local):
-    """The passes that were begun in this thread and may not have ended."""
-
-    def __init__(self) -> None:
-        self.passes: weakref.WeakSet[Pass] = weakref.WeakSet()
+def path_of(pipe: Any, outer: Pass | None) -> PassPath:
+    """Return the path of a pass that no reader has begun: of the next epoch, or of the pass in which it is read."""
+    return outer.path if outer is not None and not pipe._epoch else PassPath(pipe._epoch)
 
 
-open_passes = _Open()
+def running_pass(but: Pass | None = None) -> Pass | None:
+    """Return the innermost pass that makes an item in this thread, other than `but`.
 
-
-def _running_pass(but: Pass) -> Pass | None:
-    """Return the innermost pass, `but` one, that makes an item in this thread."""
-    innermost: Pass | None = None
-    for each in open_passes.passes:
-        if each is not but and (innermost is None or each.depth > innermost.depth) and each.is_running():
-            innermost = each
-    return innermost
+    Only the stack knows it: iterators may be advanced in any thread, and branches and shards have other readers at
+    other times. Called once when a pass begins that no reader has begun.
+    """
+    for frame, _ in traceback.walk_stack(inspect.currentframe()):
+        found = local_of(frame, "current") if frame.f_code.co_name == "_deliver" else None
+        if isinstance(found, Pass) and found is not but:
+            return found
+    return None
 
 
 def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

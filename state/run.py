@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import sys
+import threading
 import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -19,7 +20,7 @@ from typing import Any, TypeVar, cast
 from ..errors.notes import describe_item
 from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of, shorten_traceback
 from .foreign import TorchIterDataPipe
-from .passes import Pass, let_steps_nest, open_passes
+from .passes import Pass, let_steps_nest
 from .seeds import FIRST_PASS
 from .sources import Upstream
 from .step_text import step
@@ -70,8 +71,12 @@ def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # start the generator, so that a newer iterator can throw into it; nothing is pulled
     current.iterator = weakref.ref(iterator)
-    open_passes.passes.add(current)
+    if threading.get_ident() == threading.main_thread().ident:
+        _open.add(iterator)
     return iterator
+
+
+_open: weakref.WeakSet[GeneratorType[Any, None, None]] = weakref.WeakSet()
 
 
 @atexit.register
@@ -80,9 +85,7 @@ def _close_all() -> None:
 
     Iterators of other threads stay open: those threads would mistake a closed iterator for an exhausted one.
     """
-    for current in [*open_passes.passes]:
-        if current.iterator is None or (iterator := current.iterator()) is None:
-            continue
+    for iterator in [*_open]:
         try:
             iterator.close()
         except Exception as error:

@@ -84,7 +84,8 @@ class ShuffledFlatMapper(Shuffling[Any]):
         self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        outputs_of = self.policy.outputs(taking_columns(self.fn or as_it_is, self.input_col))
+        function = taking_columns(self.fn or as_it_is, self.input_col)
+        outputs_of = self.policy.outputs(function, lambda: self._begin_again)
         size = self.buffer_size if self.is_random else 1
         draws = self._draws()
         items = self.read(self.source)
@@ -131,6 +132,10 @@ class ShuffledFlatMapper(Shuffling[Any]):
             raise
         current.given += 1
         return output
+
+    def _begin_again(self) -> None:
+        if self.advanced is not None:
+            self.advanced.inner_chains = 0
 
     def _number_of_inner_chain(self) -> int | None:
         if self.advanced is None:

@@ -202,7 +202,9 @@ class FlatMapper(IterDataPipe[R]):
         self.policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[R]:
-        outputs_of = self.policy.outputs(taking_columns(self.fn or as_it_is, self.input_col))
+        assert self._pass is not None
+        function = taking_columns(self.fn or as_it_is, self.input_col)
+        outputs_of = self.policy.outputs(function, self._pass.inner_chains_again)
         return self.outputs_of_each(outputs_of, self.source)
 
     def provenance(self) -> Provenance | None:

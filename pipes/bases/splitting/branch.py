@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ....registry import IterDataPipe, Node, PassPath, add_error_context, capture, own
+from ....registry import IterDataPipe, Node, add_error_context, capture, own
+from ....state.passes import path_of, running_pass
 from ....state.sources import Upstream
 from .generation import Generation, Queue
 
@@ -95,7 +96,7 @@ class Branch(IterDataPipe[T]):
         upstream: Upstream | None = vars(self).get("_upstream")
         if upstream is None:  # read directly: join the pass of the other branches, unless a state was loaded
             self._epoch = self._next_epoch()
-        self.source.add_reader(self, PassPath(self._epoch) if upstream is None else upstream.next_path())
+        self.source.add_reader(self, path_of(self, running_pass()) if upstream is None else upstream.next_path())
 
     def _next_epoch(self) -> int:
         live = self.source._live()
