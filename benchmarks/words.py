@@ -18,7 +18,7 @@ from .harness import table
 PROTOCOL = ("state", "iteration", "seeds", "folding", "splitter", "branches", "generations", "reading", "own")
 """The last two have what state.py had before."""
 METHODS = ("snapshot", "reset", "get_state", "set_state")
-ATTRIBUTES = ("transient", "payload", "holds_items")
+ATTRIBUTES = ("transient", "payload", "resumes_from_start")
 CALLS = ("ReplayLog", "own")
 METHODS_CALLED = ("mark", "read", "keep_from")
 """Only `self.read()`: that of a stream is no word of ours."""

@@ -20,7 +20,7 @@ _OF_AUTHORS = {
         "functional_name",
         "gives",
         "policy",
-        "holds_items",
+        "resumes_from_start",
         "in_main_process",
         "interrupt",
     ),

@@ -26,8 +26,8 @@ class IterPipeMeta(Construction, TorchIterMeta):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         hidden = {method: namespace.pop(method) for method in ("__iter__", "__next__", "reset") if method in namespace}
         if "__iter__" in hidden:
-            # The base class's `holds_items` may be wrong for the subclass's `__iter__`.
-            namespace.setdefault("holds_items", True)
+            # The base class's `resumes_from_start` may be wrong for the subclass's `__iter__`.
+            namespace.setdefault("resumes_from_start", True)
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
             setattr(cls, method, passes_of(function) if method == "__iter__" else function)

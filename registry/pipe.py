@@ -38,8 +38,8 @@ class IterDataPipe(
     Resuming works without extra code: the pass runs again from its start and discards the items already emitted. An
     operator resumes faster in one of these ways:
 
-    - It sets `holds_items = False` if it keeps no source items between two of its own. It then goes on from where the
-      source stands. It declares other attributes of a pass, such as a count, with `own`.
+    - It sets `resumes_from_start = False` if it keeps no source items between two of its own. It then goes on from
+      where the source is. It declares other attributes of a pass, such as a count, with `own`.
     - It reads its source with numbers, `items = self.read(self.source)`, and declares the oldest item that it needs,
       `items.keep_from(number)`.
     - It makes many items of each source item with `self.outputs_of_each(function, self.source)`.
@@ -59,8 +59,11 @@ class IterDataPipe(
     [('a', 'b'), ('b', 'c')]
     """
 
-    holds_items: bool = True
-    """Whether the operator may keep source items between two of its own items."""
+    resumes_from_start: bool = True
+    """Whether a resumed pass runs again from its start.
+
+    False for an operator that goes on from where its source is, and from what it declares by `own` and `keep_from`.
+    """
 
     in_main_process: ClassVar[bool] = False
     """Whether the operator, and all after it, runs in the process that uses the items, even if workers read."""

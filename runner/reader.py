@@ -40,7 +40,7 @@ class ShardReader(IterDataPipe[Any]):
     handed out.
     """
 
-    holds_items = False
+    resumes_from_start = False
     seed_elsewhere = 0
     """The seed of the chain that is read."""
     payload = ("options",)

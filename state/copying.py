@@ -52,7 +52,7 @@ def _deep_copy(chain: Any, pipes: list[DataPipe]) -> Any:
     return copied[id(chain)]
 
 
-PASS_ATTRIBUTES = ("_pass", "_resume_node", "_upstream")
+PASS_ATTRIBUTES = ("_pass", "_resume_node", "_reader_link")
 """Attributes of iterable pipes that belong to a pass."""
 
 

@@ -121,7 +121,7 @@ def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None =
 
     >>> import penstock as ps
     >>> class Counter(ps.IterDataPipe):
-    ...     holds_items = False
+    ...     resumes_from_start = False
     ...     count: int = ps.own(0)
     ...     def __init__(self, source):
     ...         self.source = source

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset, IterableDataset
 __all__ = [
     "SHARDING_PRIORITIES",
     "DataChunk",
-    "Resumable",
+    "OurPipe",
     "TorchIterDataPipe",
     "TorchIterMeta",
     "TorchMapDataPipe",
@@ -77,16 +77,16 @@ else:
     TorchIterMeta, TorchMapMeta = type(TorchIterDataPipe), type(TorchMapDataPipe)
 
 
-class Resumable:
+class OurPipe:
     """The mark of our own iterable pipes, by which the core tells them from those of other libraries."""
 
     _can_save_node: ClassVar[bool] = True
 
-    def _attach_reader(self, upstream: Any, node: dict[str, Any] | None) -> None:
+    def _attach_reader(self, link: Any, node: dict[str, Any] | None) -> None:
         """Record how a reader reads this pipe, and the node from which the next pass begins."""
         raise NotImplementedError
 
-    def _detach_reader(self, upstream: Any) -> None:
+    def _detach_reader(self, link: Any) -> None:
         """Release this pipe from a reader whose pass has ended."""
         raise NotImplementedError
 

@@ -13,14 +13,14 @@ from types import GeneratorType
 from typing import Any, TypeVar
 
 from .error_context import NO_ITEM, last_item, local_of
-from .foreign import Resumable
+from .foreign import OurPipe
 from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .replay import Checkpointer, Node, Reading, ReplayLog, after, check_value, collect
 from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
-from .sources import Upstream
+from .sources import SourceLink
 from .step_text import step
 
-__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "let_steps_nest", "path_of", "require_end", "running_pass"]
+__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "let_steps_nest", "path_without_reader", "require_end", "running_pass"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Pass:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
-        self.upstream: Upstream | None = None
+        self.reader_link: SourceLink | None = None
         """The record of the reader of which this pass is a part; None at the end of the chain."""
         self.resumed = False
         """Whether this is part of a resumed pass, even if this one begins afresh."""
@@ -67,13 +67,13 @@ class Pass:
         self.last_item: tuple[int, Any] | None = None
         """The last item, once the iterator was closed while a reader may still fail with it, and when that was."""
         self._pipes: list[DataPipe] = []  # a record of a source does not keep its pipe alive
-        self._upstreams: dict[int, Upstream] = {}
+        self._links: dict[int, SourceLink] = {}
         """The records of the sources, by the ids of their pipes."""
-        self._sources: list[Upstream] = []
+        self._sources: list[SourceLink] = []
         """The records in the order of the sources; one that is read twice comes twice."""
         self._sources_can_save = True
         """Whether a pass over each source can be resumed."""
-        self._logs: dict[Upstream, ReplayLog] = {}
+        self._logs: dict[SourceLink, ReplayLog] = {}
         """The snapshots of the sources that are read with numbers."""
         self._checkpointer: Checkpointer | None = None
         """The last snapshot, where a resumed pass runs again from one."""
@@ -101,7 +101,7 @@ class Pass:
         self._begin_fields(pipe, node.get("own", {}))
         if pipes := sources_of(pipe):
             self._attach_sources(pipes, node)
-        if not pipe.holds_items and self._sources_can_save:
+        if not pipe.resumes_from_start and self._sources_can_save:
             own = _own_iterator(pipe, iterate)
             return own, own
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
@@ -113,18 +113,18 @@ class Pass:
 
     def _enter(self, pipe: Any) -> Node:
         """Find out of which pass this one is a part, and return the node from which it begins."""
-        upstream: Upstream | None = vars(pipe).get("_upstream")
-        if upstream is None:
+        link: SourceLink | None = vars(pipe).get("_reader_link")
+        if link is None:
             outer = running_pass(self)
             if outer is not None:
                 self.depth = outer.depth + 1
                 outer._begin_inner_chain(pipe)
-            self.path = path_of(pipe, outer)
+            self.path = path_without_reader(pipe, outer)
             pipe._epoch = self.path.epoch + 1
         else:
-            self.upstream, self.path, self.depth = upstream, upstream.next_path(), upstream.depth + 1
-            upstream.begun += 1
-            self.resumed, upstream.resumed = upstream.resumed, False
+            self.reader_link, self.path, self.depth = link, link.next_path(), link.depth + 1
+            link.passes_begun += 1
+            self.resumed, link.resumed = link.resumed, False
             if self.depth % _STEPS_AT_A_TIME == 0:
                 let_steps_nest()
         node: Node = pipe._take_node()
@@ -188,46 +188,46 @@ class Pass:
         passes = node.get("passes")
         self._pipes = pipes
         for place, pipe in enumerate(pipes):
-            if id(pipe) in self._upstreams:
-                self._sources.append(self._upstreams[id(pipe)])
+            if id(pipe) in self._links:
+                self._sources.append(self._links[id(pipe)])
                 continue
             resumes = nodes[place] is not None or reads[place] is not None
             begun = passes[place] if passes else int(resumes)
-            upstream = Upstream(pipe, self.path, self.depth, begun - resumes, self.resumed)
-            self._upstreams[id(pipe)] = upstream
-            upstream.is_read = True
-            self._sources_can_save = self._sources_can_save and upstream.can_save
-            self._sources.append(upstream)
+            link = SourceLink(pipe, self.path, self.depth, begun - resumes, self.resumed)
+            self._links[id(pipe)] = link
+            link.is_read = True
+            self._sources_can_save = self._sources_can_save and link.can_save
+            self._sources.append(link)
             if resumes:
-                upstream.replay = nodes[place], reads[place] or [0, 0, 0]
-            upstream.source._attach_reader(upstream, nodes[place])
-            if upstream.begun and nodes[place] is None:  # reading it from here on is another pass
+                link.replay = nodes[place], reads[place] or [0, 0, 0]
+            link.source._attach_reader(link, nodes[place])
+            if link.passes_begun and nodes[place] is None:  # reading it from here on is another pass
                 part: Any
                 for part in walk(pipe, stop=is_one_of_several):
-                    if isinstance(part, Resumable):
+                    if isinstance(part, OurPipe):
                         part._node_loaded({"at": "end"})
 
     def as_the_first(self) -> None:
         """Let the sources be read as in the first pass over the chain, whatever pass this is."""
-        for upstream in self._upstreams.values():
-            upstream.path = FIRST_PASS
-            upstream.begin_at(None)
+        for link in self._links.values():
+            link.path = FIRST_PASS
+            link.begin_at(None)
 
     def begin_at(self, pipe: Any, node: Node | None) -> None:
         """Let a source be read on from a node."""
-        self._upstreams[id(pipe)].begin_at(node)
+        self._links[id(pipe)].begin_at(node)
 
     def log_of(self, pipe: Any) -> ReplayLog:
         """Return a log of a source that is read from its beginning, and is no part of the state."""
-        return ReplayLog(self._upstreams[id(pipe)].source, None, 0)
+        return ReplayLog(self._links[id(pipe)].source, None, 0)
 
     def read(self, pipe: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
-        upstream = self._upstreams[id(pipe)]
-        node, [at, first, pulled] = upstream.replay or (upstream.source._foreign_seeds(), [0, 0, 0])
-        upstream.replay = None
-        log = self._logs[upstream] = ReplayLog(upstream.source, node, at, first)
-        upstream.logged_pass = upstream.begun + 1
+        link = self._links[id(pipe)]
+        node, [at, oldest, pulled] = link.replay or (link.source._foreign_seeds(), [0, 0, 0])
+        link.replay = None
+        log = self._logs[link] = ReplayLog(link.source, node, at, oldest)
+        link.logged_pass = link.passes_begun + 1
         return Reading(log, pulled, drop)
 
     # State
@@ -251,7 +251,7 @@ class Pass:
             )
         if self.ended:
             return {"at": "end", "skipped": pipe.policy.skipped} if pipe.policy.skipped else {"at": "end"}
-        if self._checkpointer is None or (not pipe.holds_items and self._can_restart()):
+        if self._checkpointer is None or (not pipe.resumes_from_start and self._can_restart()):
             node = yield from self.now(pipe)
         else:
             node = self._checkpointer.node()
@@ -280,9 +280,9 @@ class Pass:
         nodes: list[Node | None] = []
         reads: list[list[int] | None] = []
         passes: list[int] = []
-        usual: list[int] = []
+        implied: list[int] = []
         for source in self._sources:
-            read, begun, is_begun = None, source.begun, 1
+            read, begun, is_begun = None, source.passes_begun, 1
             if (log := self._logs.get(source)) is not None:
                 _expect_needed(pipe, log)
                 found, read = log.restart()
@@ -295,25 +295,25 @@ class Pass:
                 is_begun = 0
             nodes.append(found)
             reads.append(read)
-            usual.append(is_begun)
+            implied.append(is_begun)
             passes.append(is_begun if source.is_foreign else begun)
         node["sources"] = nodes
         if any(reads):
             node["read"] = reads
-        if passes != usual:
+        if passes != implied:  # else loading knows it from the nodes
             node["passes"] = passes
         return node
 
-    def _is_part(self, source: Upstream) -> bool:
+    def _is_part(self, source: SourceLink) -> bool:
         """Say whether the pass over a source of ours has begun and is part of this one."""
         current: Pass | None = vars(source.source).get("_pass")
-        return current is not None and current.begun and current.upstream is source
+        return current is not None and current.begun and current.reader_link is source
 
     def source_ended(self, pipe: Any) -> None:
         """Record that the pass over a source has ended: reading the source again is another pass."""
         current: Pass | None = vars(pipe).get("_pass")
-        if current is not None and current.upstream is self._upstreams.get(id(pipe)):
-            current.upstream = None
+        if current is not None and current.reader_link is self._links.get(id(pipe)):
+            current.reader_link = None
 
     # Ending
 
@@ -335,7 +335,7 @@ class Pass:
         """Keep what states and error notes need when the iterator is closed after item `last`."""
         self.freeze()
         self._last_value = None if self._sources else check_value(last)
-        if self.upstream is not None and self.upstream.is_read and last is not NO_ITEM:
+        if self.reader_link is not None and self.reader_link.is_read and last is not NO_ITEM:
             self.last_item = next(_closings), last
 
     def close(self) -> None:
@@ -344,7 +344,7 @@ class Pass:
             if (iterator := log.iterator()) is not None:
                 with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
                     iterator.close()
-        for source in self._upstreams.values():
+        for source in self._links.values():
             source.close()
 
 
@@ -352,7 +352,7 @@ def _expect_needed(pipe: Any, log: ReplayLog) -> None:
     if log.needed is None and log.pulled > log.start:
         raise TypeError(
             f"{step(pipe)} has read items by numbers, and not said which it still needs: before each of "
-            "its own it calls keep_from, or it does not say holds_items = False"
+            "its own it calls keep_from, or it does not say resumes_from_start = False"
         )
 
 
@@ -360,7 +360,7 @@ _closings = count()
 """Numbers the iterators that are closed early."""
 
 
-def path_of(pipe: Any, outer: Pass | None) -> PassPath:
+def path_without_reader(pipe: Any, outer: Pass | None) -> PassPath:
     """Return the path of a pass that no reader has begun: of the next epoch, or of the pass in which it is read."""
     return outer.path if outer is not None and not pipe._epoch else PassPath(pipe._epoch)
 

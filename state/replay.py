@@ -348,6 +348,10 @@ class Reading(Generic[T]):
                 if number in wanted:
                     found[number] = item
         log.needed = needed
+        if too_old := sorted(number for number in wanted if number < log.first):
+            raise RuntimeError(
+                f"item {too_old[0]} is asked for again, and keep_from declared only those from {log.first} on"
+            )
         if len(found) < len(wanted):
             raise RuntimeError(_FEWER)
         return found

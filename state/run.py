@@ -22,7 +22,7 @@ from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, 
 from .foreign import TorchIterDataPipe
 from .passes import Pass, let_steps_nest
 from .seeds import FIRST_PASS
-from .sources import Upstream
+from .sources import SourceLink
 from .step_text import step
 
 __all__ = ["begin_pass", "first_pass_over", "passes_of", "replace_live_iterator", "running_step"]
@@ -41,13 +41,13 @@ class Replaced(BaseException):
 @contextmanager
 def first_pass_over(pipe: Any) -> Iterator[None]:
     """Let a reader that is not an iterable pipe read a source as in the first pass over the chain."""
-    upstream = Upstream(pipe, FIRST_PASS)
-    upstream.begin_at(None)
+    link = SourceLink(pipe, FIRST_PASS)
+    link.begin_at(None)
     let_steps_nest()
     try:
         yield
     finally:
-        upstream.close()
+        link.close()
 
 
 def passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:

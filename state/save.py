@@ -2,18 +2,7 @@
 
 A state holds the epoch of the chain, the base seeds of its passes, and where each step stands. The steps form a list,
 sources first, and refer to their sources by number. So a state stays flat however long the chain, and a source that
-several steps read appears once. The entries of a step:
-
-- `own`: the attributes that the operator declares with `own`, after its last item or at an earlier mark
-- `skip`: the number of items emitted since that mark, which are made again and discarded
-- `sources`: for each source, the number of its step; null if its pass has not begun
-- `read`: for each source that was read ahead, the number at which its step stands, and the numbers of the oldest item
-  still needed and of the next item to pull
-- `passes`: for each source, the number of passes begun over it, if other entries do not imply it
-- `at`: "end" if the pass has ended
-- `skipped`: the number of failed items left out
-- `inner`: the number of inner chains begun, by which they are seeded
-- `last_given`: a check value of the last item of a step without sources, which shows another order
+several steps read appears once. `ENTRIES_OF_A_STEP` in `header.py` explains what a step has.
 """
 
 from __future__ import annotations
@@ -25,13 +14,13 @@ from torch.utils.data import get_worker_info
 
 from ..errors.policy import ErrorPolicy
 from ..errors.secrets import short as _short
-from .foreign import Resumable, TorchIterDataPipe, declared, declares
+from .foreign import OurPipe, TorchIterDataPipe, declared, declares
 from .graph import sources_of, walk
 from .header import ENTRIES_OF_A_STEP, check_state, expect_plain, header
 from .replay import Node
 from .run import replace_live_iterator
 from .seeds import PassPath, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_chain, seed_of_user
-from .sources import Upstream, capture
+from .sources import SourceLink, capture
 from .step_text import step as shown
 
 __all__ = [
@@ -166,14 +155,14 @@ def hand_down(pipe: Any, steps: Any, path: PassPath | None = None) -> None:
     replace_live_iterator(pipe)
     part: Any
     for part in walk(pipe):
-        if isinstance(part, Resumable):
+        if isinstance(part, OurPipe):
             part._reset_passes()
     for part, each in _with_their_nodes(pipe, node):
-        if isinstance(part, Resumable):
+        if isinstance(part, OurPipe):
             part._node_loaded(each)
     if path is not None:
-        Upstream(pipe, path).begin_at(node)
-    elif isinstance(pipe, Resumable):
+        SourceLink(pipe, path).begin_at(node)
+    elif isinstance(pipe, OurPipe):
         pipe._resume_at(node)
     elif node and "state" in node:
         pipe.load_state_dict(node["state"])
@@ -206,7 +195,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
     own, reads, passes = node.get("own", {}), node.get("read", []), node.get("passes", [])
     number_of_sources = len(sources_of(pipe))
     if (
-        not node.keys() <= ENTRIES_OF_A_STEP
+        not node.keys() <= ENTRIES_OF_A_STEP.keys()
         or node.get("at", "end") != "end"
         or not all(_is_number(node.get(name, 0)) for name in ("inner", "last_given", "skip", "skipped"))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
@@ -249,7 +238,7 @@ def _random_state(pipe: Any, place: int) -> dict[str, Any]:
     if not declares(pipe, "set_seed"):
         return fixed_inner_seeds(pipe, place).random_state()
     # A pipe of ours with its own `set_seed` is left alone, unless the complete chain was seeded.
-    of_chain = vars(pipe).get("_seed_of_chain") if isinstance(pipe, Resumable) else seed_of_chain(pipe)
+    of_chain = vars(pipe).get("_seed_of_chain") if isinstance(pipe, OurPipe) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
 
 

@@ -18,7 +18,7 @@ import torch
 
 from ..errors.checks import expect_whole
 from .fields import own
-from .foreign import Resumable, declares
+from .foreign import OurPipe, declares
 from .graph import DataPipe, walk
 
 __all__ = [
@@ -192,7 +192,7 @@ def generators_kept() -> Iterator[None]:
 
 def has_seeds(pipe: Any) -> bool:
     """Say whether a pipe draws random numbers, or may read inner chains that do."""
-    return declares(pipe, "set_seed", "random_state") or bool(getattr(pipe, "holds_items", False))
+    return declares(pipe, "set_seed", "random_state") or bool(getattr(pipe, "resumes_from_start", False))
 
 
 def inner_seeds(pipe: Any) -> Seeded:
@@ -270,7 +270,7 @@ def _seed_of(pipe: Any) -> int | None:
         return elsewhere
     if isinstance(pipe, Seeded):
         return pipe._base_seed()
-    if isinstance(pipe, Resumable):  # a pipe of ours with its own `set_seed`
+    if isinstance(pipe, OurPipe):  # a pipe of ours with its own `set_seed`
         of_chain: int | None = vars(pipe).get("_seed_of_chain")
         return of_chain
     seed = seed_of_user(pipe)

@@ -11,20 +11,19 @@ from collections.abc import Generator, Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from .foreign import Resumable, TorchMapDataPipe, declares
+from .foreign import OurPipe, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
 from .replay import Node, collect
 from .seeds import PassPath, seed_foreign
 
-__all__ = ["ForeignSource", "Upstream", "can_capture", "capture", "source_of"]
+__all__ = ["ForeignSource", "SourceLink", "can_capture", "capture", "source_of"]
 
 
-class Upstream:
+class SourceLink:
     """A source as one pass reads it: the passes over the source are parts of that pass."""
 
     __slots__ = (
         "_source",
-        "begun",
         "can_save",
         "depth",
         "is_foreign",
@@ -32,23 +31,24 @@ class Upstream:
         "logged_pass",
         "node",
         "outer",
+        "passes_begun",
         "path",
         "replay",
         "resumed",
     )
 
     def __init__(self, pipe: Any, path: PassPath, depth: int = 0, begun: int = 0, resumed: bool = False) -> None:
-        source = pipe if isinstance(pipe, Resumable) else ForeignSource(pipe)
+        source = pipe if isinstance(pipe, OurPipe) else ForeignSource(pipe)
         self.is_foreign = source is not pipe
         # A pipe of ours refers to this record, which must not keep it alive.
-        self._source = weakref.ref(source) if isinstance(source, Resumable) else partial(_same, source)
+        self._source = weakref.ref(source) if isinstance(source, OurPipe) else partial(_same, source)
         self.can_save = source._can_save_node
         """Whether a pass over the source can be resumed; else it is read again from the start."""
         self.path = path
         """The path of the reading pass."""
         self.depth = depth
         """The number of steps from the reader to the end of the chain."""
-        self.begun = begun
+        self.passes_begun = begun
         """The number of passes over the source that have begun."""
         self.resumed = resumed
         """Whether the next pass over the source is part of a resumed pass."""
@@ -60,7 +60,7 @@ class Upstream:
         """The number of passes over the source up to the one that is read with numbers."""
         self.is_read = False
         """Whether the pass of a reader may still fail with an item of the source."""
-        self.outer: Upstream | None = None
+        self.outer: SourceLink | None = None
         """The record of another reader of the source, whose pass outlasts the pass of this reader."""
 
     @property
@@ -70,7 +70,7 @@ class Upstream:
 
     def next_path(self) -> PassPath:
         """Return the path of the next pass over the source."""
-        return self.path.next(self.depth, self.begun) if self.begun else self.path
+        return self.path.next(self.depth, self.passes_begun) if self.passes_begun else self.path
 
     def begin_at(self, node: Node | None) -> None:
         """Let the next pass over the source begin from a node, or afresh."""
@@ -91,14 +91,14 @@ class ForeignSource:
 
     def __init__(self, pipe: Any) -> None:
         self.pipe = pipe
-        self._inner: list[tuple[Resumable, Upstream]] = []
+        self._inner: list[tuple[OurPipe, SourceLink]] = []
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.pipe)
 
     @cached_property
     def _parts(self) -> list[Any]:
-        return [*walk(self.pipe, stop=lambda part: isinstance(part, Resumable))]
+        return [*walk(self.pipe, stop=lambda part: isinstance(part, OurPipe))]
 
     @cached_property
     def _is_map_style(self) -> bool:
@@ -109,25 +109,25 @@ class ForeignSource:
         """Whether a pass over it can be resumed; torch's own iterable pipes are read again from the start."""
         return self._is_map_style or declares(self.pipe, "state_dict")
 
-    def _attach_reader(self, upstream: Upstream, node: Node | None) -> None:
+    def _attach_reader(self, link: SourceLink, node: Node | None) -> None:
         """Let the next pass begin from a node, or afresh."""
-        self._detach_reader(upstream)
+        self._detach_reader(link)
         if not self._is_map_style:
             seeds = iter((node or {}).get("seeds", ()))
             for part in self._parts:
-                if isinstance(part, Resumable):
-                    inner = Upstream(part, upstream.path, upstream.depth, upstream.begun, upstream.resumed)
+                if isinstance(part, OurPipe):
+                    inner = SourceLink(part, link.path, link.depth, link.passes_begun, link.resumed)
                     self._inner.append((part, inner))
                     part._attach_reader(inner, None)
                 elif declares(part, "set_seed"):
-                    seed_foreign(part, upstream.next_path(), next(seeds, None))
+                    seed_foreign(part, link.next_path(), next(seeds, None))
             if node and "state" in node:
                 self.pipe.load_state_dict(node["state"])
         for part in self._parts:
             if declares(part, "_pass_begins"):
                 part._pass_begins()  # after all seeds are set
 
-    def _detach_reader(self, upstream: Upstream) -> None:
+    def _detach_reader(self, link: SourceLink) -> None:
         """Release the pipes of ours behind it."""
         for part, inner in self._inner:
             part._detach_reader(inner)
@@ -145,7 +145,7 @@ class ForeignSource:
         seeds = [
             vars(part).get("_seed")
             for part in self._parts
-            if not isinstance(part, Resumable) and declares(part, "set_seed")
+            if not isinstance(part, OurPipe) and declares(part, "set_seed")
         ]
         return {"seeds": seeds} if seeds else None
 
@@ -154,9 +154,9 @@ def _same(source: ForeignSource) -> ForeignSource:
     return source
 
 
-def source_of(pipe: DataPipe) -> Resumable | ForeignSource:
+def source_of(pipe: DataPipe) -> OurPipe | ForeignSource:
     """Return a source as passes read it: itself, or an adapter to what is not ours."""
-    return pipe if isinstance(pipe, Resumable) else ForeignSource(pipe)
+    return pipe if isinstance(pipe, OurPipe) else ForeignSource(pipe)
 
 
 def capture(pipe: DataPipe) -> Node | None:

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, TypeVar
 
 from .error_context import add_error_context
 from .fields import StateField, Tally
-from .foreign import Resumable
+from .foreign import OurPipe
 from .passes import ENDED_BY_STOP_ITERATION, Pass
 from .replay import Node, Reading, expect_same_order
 from .save import load_state, state_of
-from .sources import Upstream
+from .sources import SourceLink
 from .step_text import step
 
 __all__ = ["Stateful"]
@@ -21,7 +21,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Stateful(Resumable):
+class Stateful(OurPipe):
     """The state of an iterable pipe: its passes, and the node from which the next one begins."""
 
     _state_fields: ClassVar[Mapping[str, StateField]] = {}
@@ -112,32 +112,32 @@ class Stateful(Resumable):
 
     # The protocol of passes
 
-    def _attach_reader(self, upstream: Upstream, node: Node | None) -> None:
+    def _attach_reader(self, link: SourceLink, node: Node | None) -> None:
         """Record how a reader reads this pipe, and the node from which the next pass begins."""
         held = self.__dict__
         if held.get("_resume_node") is not None:
             self._expect_no_state("what reads it begins afresh")
-        outer: Upstream | None = held.get("_upstream")
-        if outer is not upstream:
-            held["_upstream"], upstream.outer = upstream, outer
-        upstream.node = node
+        outer: SourceLink | None = held.get("_reader_link")
+        if outer is not link:
+            held["_reader_link"], link.outer = link, outer
+        link.node = node
 
-    def _detach_reader(self, upstream: Upstream) -> None:
+    def _detach_reader(self, link: SourceLink) -> None:
         """Release this pipe from a reader whose pass has ended, so that others can read it."""
         held = self.__dict__
         if self._pass is not None:
             self._pass.last_item = None
-        found, inner = held.get("_upstream"), None
-        while found is not None and found is not upstream:
+        found, inner = held.get("_reader_link"), None
+        while found is not None and found is not link:
             found, inner = found.outer, found
         if found is None:
             return
         if inner is not None:
             inner.outer = found.outer
         elif found.outer is not None:
-            held["_upstream"] = found.outer
+            held["_reader_link"] = found.outer
         else:
-            del held["_upstream"]
+            del held["_reader_link"]
 
     def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         """Return where the pipe is, as a generator that yields sources and gets their nodes."""
@@ -154,9 +154,9 @@ class Stateful(Resumable):
 
     def _take_node(self) -> Node:
         """Return the node from which a pass begins, which no later pass uses."""
-        upstream: Upstream | None = self.__dict__.get("_upstream")
-        if upstream is not None:
-            node, upstream.node = upstream.node, None
+        link: SourceLink | None = self.__dict__.get("_reader_link")
+        if link is not None:
+            node, link.node = link.node, None
         else:
             node, self._resume_node = self._resume_node, None
         return node or {}
@@ -181,7 +181,7 @@ class Stateful(Resumable):
     def _reset_passes(self) -> None:
         """Called before a state of the chain is loaded, to end all passes."""
         self._pass = self._resume_node = None
-        self.__dict__.pop("_upstream", None)
+        self.__dict__.pop("_reader_link", None)
 
     def _pass_opened(self) -> None:
         """Called when a new iterator is made; the pass begins with its first item."""

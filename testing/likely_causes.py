@@ -198,22 +198,22 @@ def item_held_back(failure: Failure) -> str | None:
     """Find an operator that says that it holds no items, and loses some when it is resumed."""
     for pipe in walk(failure.pipe):
         cls: Any = type(pipe)
-        declares = "holds_items" in vars(cls) and not cls.holds_items
+        declares = "resumes_from_start" in vars(cls) and not cls.resumes_from_start
         if declares and not cls.__module__.startswith("penstock.") and _keeps_law_without_it(failure, cls):
             return (
-                f"{cls.__name__} declares `holds_items = False`, and does not resume right with it: declare what a "
-                "pass remembers with own(), and set it before the yield; declare the items it holds with read() and "
-                "keep_from(); or leave the line out"
+                f"{cls.__name__} declares `resumes_from_start = False`, and does not resume right with it: declare "
+                "what a pass remembers with own(), and set it before the yield; declare the items it holds with read() "
+                "and keep_from(); or leave the line out"
             )
     return None
 
 
 def _keeps_law_without_it(failure: Failure, cls: Any) -> bool:
-    cls.holds_items = True
+    cls.resumes_from_start = True
     try:
         return failure.is_mended()
     finally:
-        cls.holds_items = False
+        cls.resumes_from_start = False
 
 
 _OF_RESUMING = {"resumed_after_every_item", "resumed_at_either_end", "resumed_again_and_again"}

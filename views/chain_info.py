@@ -120,7 +120,7 @@ class StepInfo:
     @property
     def starts_again(self) -> bool:
         """A resumed pass over it runs again from its start."""
-        if not getattr(self.pipe, "holds_items", False):
+        if not getattr(self.pipe, "resumes_from_start", False):
             return False
         iterate = getattr(type(self.pipe).__iter__, "__wrapped__", type(self.pipe).__iter__)
         # What reads its source by `outputs_of_each` resumes near the last item.

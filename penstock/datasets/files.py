@@ -140,7 +140,7 @@ class Listed(IterDataPipe[str]):
 class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
     """Yield the files of a resource that a pattern matches, each by its path in the resource."""
 
-    holds_items = False
+    resumes_from_start = False
     payload = ("files",)
     found: list[str] = own(list)
     """The patterns that have matched a file."""

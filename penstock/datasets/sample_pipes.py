@@ -90,7 +90,7 @@ class _ShownByInfo:
 class IterDataset(_ShownByInfo, IterDataPipe[T]):
     """Yield the samples of a split of a data set; a whole pass over a wrong number of them ends in a warning."""
 
-    holds_items = False
+    resumes_from_start = False
     given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], info: Info) -> None:

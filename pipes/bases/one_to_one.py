@@ -15,7 +15,7 @@ R = TypeVar("R")
 class OneToOne(IterDataPipe[R]):
     """Yield what a function makes of each item: a base class."""
 
-    holds_items = False
+    resumes_from_start = False
     keeps_rows: ClassVar[bool] = False
     """Whether each row of an input batch becomes one row at the same place of the output."""
     source: IterDataPipe[Any]

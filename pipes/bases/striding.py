@@ -31,7 +31,7 @@ class Strided(IterDataPipe[T]):
 class Positioned(Strided[T]):
     """Yield items with positions: the base of operators that can begin at any position."""
 
-    holds_items = False
+    resumes_from_start = False
     position: int | Callable[[], int] = own(0, save=lambda value: value() if callable(value) else value)
     """The position after the last item yielded; during a pass, a function that returns it."""
 

@@ -37,7 +37,7 @@ class Unpacker(IterDataPipe[R]):
     """
 
     traits: ClassVar[tuple[Trait, ...]] = ("unpacks",)
-    holds_items = False
+    resumes_from_start = False
     given: int = own(0)
     """How many parts of the current file were yielded."""
 
@@ -56,7 +56,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the archive operators."""
 
     traits = ("opens", "unpacks")
-    holds_items = False
+    resumes_from_start = False
     damaged: type[Exception]
     """The error raised for a truncated or corrupt archive."""
 

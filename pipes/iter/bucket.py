@@ -142,7 +142,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
 
     traits = ("batches",)
     buffers = ("buffer_size",)
-    holds_items = False
+    resumes_from_start = False
     heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
     """A heap of the length, number and item of each item held; numbers are unique."""
     beginning: dict[int, T] = own(dict, save=list)
@@ -251,7 +251,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
 
     traits = ("batches",)
     buffers = ("boundaries", "batch_size")
-    holds_items = False
+    resumes_from_start = False
     buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])
     """The items held, by number, for each bucket. States have the numbers alone."""
 

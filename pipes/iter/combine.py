@@ -30,7 +30,7 @@ class Zipper(IterDataPipe[R]):
     """
 
     traits = ("pairs",)
-    holds_items = False
+    resumes_from_start = False
 
     @overload
     def __init__(self: Zipper[tuple[T, T2]], source: IterDataPipe[T], second: IterDataPipe[T2], /) -> None: ...
@@ -68,7 +68,7 @@ class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
     """
 
     traits = ("pairs",)
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(self, *sources: IterDataPipe[Any], fill_value: Any = None) -> None:
         expect_pipes("ZipperLongest", sources, TorchIterDataPipe)
@@ -123,7 +123,7 @@ class MultiplexerLongest(IterDataPipe[T]):
     traits = ("merges",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     gone: list[int] = own(list)
     """The numbers of the exhausted sources."""
     turns: Tally = own(Tally)
@@ -165,7 +165,7 @@ class Concater(IterDataPipe[T]):
     traits = ("merges",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     number: int = own(0)
     """The number of the current source."""
 

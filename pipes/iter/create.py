@@ -114,7 +114,7 @@ class Sampler(Seeded, IterDataPipe[Any]):
     2
     """
 
-    holds_items = False
+    resumes_from_start = False
     payload = ("source",)
     drawn: Tally = own(Tally)
 

@@ -47,7 +47,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
     buffers = ("dataframe_size",)
     buffered = "rows"
     gives = "batches"
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
 
     traits = ("unpacks",)
     gives = "batches"
-    holds_items = False
+    resumes_from_start = False
     row_group: int = own(0)
     """The next row group of the file."""
 

@@ -39,7 +39,7 @@ class PinMemory(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     in_main_process = True  # pinned memory cannot be shared between processes
 
     def __init__(
@@ -78,7 +78,7 @@ class DeviceMover(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     in_main_process = True  # workers must not use the device
 
     reads_ahead: bool = own(False)

@@ -156,7 +156,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
     ['a', 'b']
     """
 
-    holds_items = False
+    resumes_from_start = False
     payload = ("_cache",)
     given: int = own(0)
     """How many paths of the current item were yielded."""

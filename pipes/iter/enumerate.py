@@ -17,7 +17,7 @@ R = TypeVar("R")
 class _Numbering(IterDataPipe[R]):
     """Yield each item with its running number: the base of the numbering operators."""
 
-    holds_items = False
+    resumes_from_start = False
     given: Tally = own(Tally)
 
     source: IterDataPipe[Any]
@@ -39,7 +39,7 @@ class Enumerator(_Numbering[tuple[int, T]]):
     [(1, 'a'), (2, 'b'), (3, 'c')]
     """
 
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(self, source: IterDataPipe[T], starting_index: int = 0) -> None:
         expect_whole("starting_index", starting_index, least=None)
@@ -63,7 +63,7 @@ class IndexAdder(_Numbering[dict[Any, Any]]):
     [{'text': 'one', 'index': 0}, {'text': 'two', 'index': 1}]
     """
 
-    holds_items = False
+    resumes_from_start = False
     gives = "same"
 
     def __init__(self, source: IterDataPipe[Mapping[Any, Any]], index_name: Hashable = "index") -> None:
@@ -100,7 +100,7 @@ class LengthSetter(IterDataPipe[T]):
     traits = ("sets_length",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     broken_laws = {
         "len_is_exact": "the length is its user's word",
         "empty_source_ends": "the length is its user's word, over an empty source too",

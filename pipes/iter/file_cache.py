@@ -104,7 +104,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     works_in = "threads"
     buffers = ("workers",)
     buffered = "files"
-    holds_items = False
+    resumes_from_start = False
     _not_compared = ("directory", "max_bytes")
     policy: _CountingPolicy
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}

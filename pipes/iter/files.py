@@ -138,7 +138,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
             expect_whole("chunk", chunk)
         self.source = source
         self.chunk = chunk
-        self.holds_items = chunk is not None
+        self.resumes_from_start = chunk is not None
         self.on_error = on_error
         self.policy = ErrorPolicy(on_error, can_retry=False)
 

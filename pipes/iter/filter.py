@@ -44,7 +44,7 @@ class Filter(IterDataPipe[T]):
     traits = ("drops",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Header(IterDataPipe[T]):
     traits = ("limits",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], limit: int | None = 10) -> None:

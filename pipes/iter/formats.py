@@ -61,7 +61,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     """
 
     gives = "batches"
-    holds_items = False
+    resumes_from_start = False
     keeps_rows = True
     _made_of: list[pa.Schema] | None = own(list, saved=False)
     """The schema of the last batch, once there was one; None where it was a dict."""

@@ -40,7 +40,7 @@ class FullSync(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False  # except the one dropped at the end
+    resumes_from_start = False  # except the one dropped at the end
     in_main_process = True  # a worker is not a rank
     transient = ("_ranks", "_passes")
     given: int = own(0)

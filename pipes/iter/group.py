@@ -33,7 +33,7 @@ class Batcher(IterDataPipe[DataChunk[T]]):
 
     traits = ("batches",)
     buffers = ("batch_size",)
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Grouper(IterDataPipe[Any]):
     """
 
     buffers = ("buffer_size",)
-    holds_items = False
+    resumes_from_start = False
     groups: dict[Any, dict[int, Any]] = own(dict, save=lambda groups: [[*group] for group in groups.values()])
     """The items held, by key and by number. States have the numbers in each group."""
 

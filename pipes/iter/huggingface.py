@@ -37,7 +37,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     """
 
     gives = "rows"
-    holds_items = False
+    resumes_from_start = False
     rows: Any = own(None, save=lambda rows: rows.state_dict() if hasattr(rows, "state_dict") else rows)
     """The current data set; after resuming, the state to continue from."""
 

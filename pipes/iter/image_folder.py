@@ -120,7 +120,7 @@ class ImageFolderShuffler(Shuffling[Any], ImageFolderLister):
     """
 
     traits = ("shuffles",)
-    holds_items = True
+    resumes_from_start = True
 
     def __iter__(self) -> Iterator[Any]:
         files = [*super().__iter__()]

@@ -58,7 +58,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
     traits = ("shuffles", "unpacks")
     buffers = ("buffer_size",)
     buffered = "open items"
-    holds_items = False
+    resumes_from_start = False
     opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
     """The open items. States have the number of each, and of its outputs so far."""
     advanced: _Open | None = own(None, saved=False)

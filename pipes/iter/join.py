@@ -56,7 +56,7 @@ class IterKeyZipper(IterDataPipe[Any]):
     """
 
     buffers = ("buffer_size",)
-    holds_items = False
+    resumes_from_start = False
     held: dict[Any, tuple[int, Any]] = own(dict, save=lambda held: [number for number, _ in held.values()])
     """The held items of `ref_datapipe`, with their numbers, by key. States have the numbers."""
 
@@ -244,7 +244,7 @@ class Joiner(OneToOne[Any]):
     """
 
     gives = "same"
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ class StreamParser(IterDataPipe[Any]):
     """Yield the parts of one stream after another: the base of the stream parsers."""
 
     traits = ("unpacks",)
-    holds_items = False
+    resumes_from_start = False
     given: Tally = own(Tally)
     """Counts the parts of the stream that were yielded."""
     _path: Any = own(None, saved=False)
@@ -166,7 +166,7 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     """
 
     traits = ("gathers",)
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(
         self,

@@ -76,7 +76,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     [3, 3]
     """
 
-    holds_items = False
+    resumes_from_start = False
     _called = "model"
     transient = (*ProcessPoolMapper.transient, "_made", "_actors")
     _made: list[Callable[[Any], Any]] | None = None

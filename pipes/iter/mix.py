@@ -38,7 +38,7 @@ class Mixer(Drawer[T]):
     traits = ("merges",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     gone: list[int] = own(list)
     """The numbers of the sources found exhausted."""
 

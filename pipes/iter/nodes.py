@@ -50,7 +50,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
-    holds_items = False
+    resumes_from_start = False
     transient = ("_unused",)
 
     standing: Any = own(None, save=lambda node: node if node is None or isinstance(node, dict) else _state_of(node))

@@ -71,7 +71,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
     buffers = ("buffer_size",)
     buffered = "packs"
     gives = "rows"
-    holds_items = False
+    resumes_from_start = False
     packs: dict[int, list[_Piece]] = own(dict, save=lambda packs: [_cuts(pack) for pack in packs.values()])
     """The open packs, oldest first. States have the pieces of each, without the tokens."""
     rest: list[_Piece] = own(list, save=_cuts)

@@ -60,7 +60,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
 
     traits = ("expensive",)
     buffers = ("scheduled_tasks",)
-    holds_items = False
+    resumes_from_start = False
     gives = "same"
     works_in = "threads"
 
@@ -146,7 +146,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
 
     traits = ("expensive",)
     buffers = ("prefetch",)
-    holds_items = False
+    resumes_from_start = False
     gives = "same"
     works_in = "processes"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
@@ -236,7 +236,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
     traits = ("expensive",)
     works_in = "a thread"
     buffers = ("batch_size",)
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(
         self,

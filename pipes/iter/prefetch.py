@@ -35,7 +35,7 @@ class Prefetcher(IterDataPipe[T]):
     gives = "same"
     works_in = "a thread"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     _not_compared = ("buffer_size",)
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int | Literal["auto"] = 10) -> None:

@@ -31,7 +31,7 @@ class ProgressReporter(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     shows_progress = True
     _not_compared = ("description", "unit")
     given: Tally = own(Tally)

@@ -54,7 +54,7 @@ class RandomSplitter(IterDataPipe[T]):
     traits = ("drops",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     split_seed: Seed | None = own(None)
     """The seed of this pass."""
     drawn: Tally = own(Tally)

@@ -51,7 +51,7 @@ class WholeFileReader(WorksAhead[R]):
     works_in = "threads"
     buffers = ("workers",)
     buffered = "files"
-    holds_items = False
+    resumes_from_start = False
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers"}
 
     def _set_up(

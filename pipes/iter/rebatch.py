@@ -53,7 +53,7 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
     buffered = "rows"
     gives = "batches"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     row: int = own(0)
     """The next row of the oldest batch still needed."""
     _joined: list[Provenance | None] = own(list, saved=False)
@@ -190,7 +190,7 @@ class RowShuffler(Shuffling[Any]):
     buffered = "rows"
     gives = "batches"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     _old_names: ClassVar[dict[str, str]] = {"buffer_rows": "buffer_size"}
     round: int = own(0)
     """How many rounds are over."""

@@ -26,7 +26,7 @@ class Cycler(IterDataPipe[T]):
     traits = ("cycles",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     begun: int = own(0)
     """How many passes over the source have begun."""
 

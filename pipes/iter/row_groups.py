@@ -110,7 +110,7 @@ class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
     """
 
     traits = ("shuffles",)
-    holds_items = True
+    resumes_from_start = True
 
     def __iter__(self) -> Iterator[RowGroup]:
         row_groups = [*super().__iter__()]

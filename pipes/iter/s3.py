@@ -60,7 +60,7 @@ class S3FileLister(IterDataPipe[str]):
     []
     """
 
-    holds_items = False
+    resumes_from_start = False
     recursive = True
     on_nothing: ClassVar[str] = "there are no objects with this prefix, which allow_empty=True permits"
     _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
@@ -163,7 +163,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     works_in = "threads"
     buffers = ("workers", "max_bytes")
     buffered = "files"
-    holds_items = False
+    resumes_from_start = False
     _not_compared = ("buffer_size", "max_bytes", "multi_part_download", "request_timeout_ms")
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 

@@ -45,7 +45,7 @@ class _RowCounter(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     source: IterDataPipe[T]
 
     def _batch_of(self, item: Any) -> Any:

@@ -30,7 +30,7 @@ class ItemSaver(OneToOne[str]):
     A long pass shows a progress bar.
     """
 
-    holds_items = False
+    resumes_from_start = False
     shows_progress = True
 
     def __init__(

@@ -37,7 +37,7 @@ class ShardingFilter(Strided[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     is_sharding_filter: ClassVar[bool] = True
     given: Tally = own(Tally)
     parts: int = own(0)

@@ -30,7 +30,7 @@ class Shuffler(Shuffling[T]):
     buffers = ("buffer_size",)
     gives = "same"
     keeps_schema = True
-    holds_items = False
+    resumes_from_start = False
     held: list[int] = own(list)
     """The numbers of the items in the buffer, slot by slot."""
 
@@ -78,7 +78,7 @@ class InBatchShuffler(Shuffling[DataChunk[T]]):
     [[0, 1, 2], [3, 4, 5]]
     """
 
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(self, source: IterDataPipe[Any]) -> None:
         self.source = source

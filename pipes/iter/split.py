@@ -129,7 +129,7 @@ class Demultiplexer(Splitter):
     [(0, 1), (2, 3), (4, None)]
     """
 
-    holds_items = False
+    resumes_from_start = False
     keeps_schema = True
     counted_to: int = own(0)
     """The number after that of the last skipped item counted."""

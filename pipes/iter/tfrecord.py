@@ -55,7 +55,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
     [{'n': tensor([3, 7])}]
     """
 
-    holds_items = False
+    resumes_from_start = False
     gives = "rows"
 
     def __init__(

@@ -29,7 +29,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     traits = ("gathers",)
     gives = "rows"
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(self, source: IterDataPipe[tuple[str, Any]], *, on_error: OnError = "raise") -> None:
         self.source = source

@@ -22,7 +22,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
     """Yield the blocks of a Ray Data dataset as record batches: what `from_ray_dataset` returns."""
 
     gives = "batches"
-    holds_items = False
+    resumes_from_start = False
     payload = ("dataset",)
     given: int = own(0)
     """How many rows were yielded."""

@@ -26,7 +26,7 @@ from ...pipes.iter.split import RoundRobinDemultiplexer
 from ...registry import IterDataPipe, PassPath, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ...state.foreign import TorchIterDataPipe, declared
 from ...state.graph import replace_dp, traverse_dps
-from ...state.sources import Upstream
+from ...state.sources import SourceLink
 from ...state.step_text import step
 from ...workers.transport import blocks_for_each
 from ..options import Division
@@ -132,7 +132,7 @@ class Dispatch:
                 branch.source.read_again(branch)
             self._begun.add((stream, position.shard))
             # Not `hand_down`: other shards may be reading the source.
-            Upstream(branch, epoch.path).begin_at(node_in(branch, position.steps))
+            SourceLink(branch, epoch.path).begin_at(node_in(branch, position.steps))
             begun = ShardPass(branch, position)
             self._generations[stream] = branch.generation
             return begun

@@ -31,7 +31,7 @@ class Dispatched(IterDataPipe[Any]):
     epoch have the same order.
     """
 
-    holds_items = False
+    resumes_from_start = False
     works_in = "another process"
     transient = ("epoch", "feed", "_position")
     feed: Feed

@@ -58,7 +58,7 @@ def one_source_below_two_branches() -> ps.IterDataPipe[int]:
 class AgainItself(ps.IterDataPipe[Any]):
     """The items through a step, and then the items themselves."""
 
-    holds_items = False
+    resumes_from_start = False
     which: int = ps.own(0)
 
     def __init__(self, source: Any) -> None:

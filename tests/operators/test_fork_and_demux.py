@@ -26,7 +26,7 @@ from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRob
 from penstock.registry import Throttle, seed_graph, walk
 from penstock.state import replay as reading
 from penstock.state.seeds import FIRST_PASS
-from penstock.state.sources import Upstream, capture
+from penstock.state.sources import SourceLink, capture
 from penstock.testing import check_operator
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
@@ -46,7 +46,7 @@ def odd(x: int) -> int:
 class Recording(ps.IterDataPipe[int]):
     """Counts up, and knows how many items were taken and whether it is open."""
 
-    holds_items = False
+    resumes_from_start = False
     _position: int = ps.own(0)
 
     def __init__(self, n: int) -> None:
@@ -832,7 +832,7 @@ def three(how: str) -> Callable[[], Any]:
 class InTurn(ps.IterDataPipe[Any]):
     """Yields an item of each source in turn, and goes on with the one whose turn it is."""
 
-    holds_items = False
+    resumes_from_start = False
     _turn: int = ps.own(0)
 
     def __init__(self, *sources: Any) -> None:
@@ -1078,7 +1078,7 @@ def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
                     del iterators[place]
                 if place not in iterators:
                     given_by_now[place], node = told[place]
-                    Upstream(branch, FIRST_PASS).begin_at(node)
+                    SourceLink(branch, FIRST_PASS).begin_at(node)
                     iterators[place] = iter(branch)
                     generations.append(branch.generation)
                 seen = [*islice(iterators[place], items)]

@@ -177,7 +177,7 @@ def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monke
     """As when a run goes on, on the CPU, that an accelerator had begun."""
 
     class OneAhead(IterDataPipe):
-        holds_items = False
+        resumes_from_start = False
         reads_ahead: bool = own(False)
 
         def __init__(self, source):

@@ -277,7 +277,7 @@ def read_in_full(dp):
     """Make a pipe one of a class with an `__iter__` of its own, of which all items are read."""
 
     class Own(type(dp)):
-        holds_items = False
+        resumes_from_start = False
 
         def __iter__(self):
             return super().__iter__()

@@ -373,7 +373,7 @@ def test_an_error_that_cannot_be_shown_keeps_its_type():
 
 
 class WrongState(ps.IterDataPipe):
-    holds_items = False
+    resumes_from_start = False
     lock = ps.own(threading.Lock)
 
     def __init__(self, source):

@@ -238,7 +238,7 @@ def test_an_argument_in_another_form_is_the_same(make: Callable[[Any], Any], bef
 class Changes(ps.IterDataPipe[Any]):
     """Changes what it was made with while it reads, and has an attribute of a pass that is named as an argument."""
 
-    holds_items = False
+    resumes_from_start = False
     number: int = ps.own(0)
 
     def __init__(self, source: Any, seen: Any = (), number: int = 0) -> None:

@@ -18,7 +18,7 @@ numbers = ps.iter.IterableWrapper
 class Total(ps.IterDataPipe[float]):
     """The sum so far."""
 
-    holds_items = False
+    resumes_from_start = False
     total: float = ps.own(0)
 
     def __init__(self, source: Any) -> None:
@@ -56,7 +56,7 @@ def test_an_own_attribute_may_be_of_a_class_that_is_no_pipe() -> None:
         count: int = ps.own(0)
 
     class Counter(Counted, ps.IterDataPipe[Any]):
-        holds_items = False
+        resumes_from_start = False
 
         def __init__(self, source: Any) -> None:
             self.source = source
@@ -72,7 +72,7 @@ def test_an_own_attribute_may_be_of_a_class_that_is_no_pipe() -> None:
 class Remembers(ps.IterDataPipe[Any]):
     """Remembers what a function makes of each item."""
 
-    holds_items = False
+    resumes_from_start = False
     number: Any = ps.own(0)
     numbers: Any = ps.own(list)
     counts: Any = ps.own(dict)

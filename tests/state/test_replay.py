@@ -201,7 +201,7 @@ def test_what_is_read_again_stays_needed_until_it_is_there(monkeypatch: pytest.M
     class Delayer(ps.IterDataPipe[Any]):
         """Yield each item with the one three before it."""
 
-        holds_items = False
+        resumes_from_start = False
         payload = ("held",)
         held: dict[int, Any] = own(dict, save=list)
 
@@ -223,7 +223,7 @@ def test_what_is_read_again_stays_needed_until_it_is_there(monkeypatch: pytest.M
 class KeepsSome(ps.IterDataPipe[Any]):
     """Keeps each third item until the end; reads again only where it has kept some."""
 
-    holds_items = False
+    resumes_from_start = False
     held: list[int] = ps.own(list)
 
     def __init__(self, source: Any) -> None:
@@ -251,7 +251,7 @@ def test_kept_items_are_read_again_only_where_there_are_any() -> None:
 class Turns(ps.IterDataPipe[Any]):
     """Three items of one source, then one of another, and so on: each is read by numbers."""
 
-    holds_items = False
+    resumes_from_start = False
     turn: int = ps.own(0)
 
     def __init__(self, source: Any, other: Any, needs: str) -> None:
@@ -299,7 +299,7 @@ def test_a_source_unread_since_resuming_keeps_its_place(
 class Silent(ps.IterDataPipe[int]):
     """The items whose follower is larger; it does not say which items it needs."""
 
-    holds_items = False
+    resumes_from_start = False
 
     def __init__(self, source: Any) -> None:
         self.source = source

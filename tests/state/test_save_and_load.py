@@ -26,7 +26,7 @@ from penstock.state.save import flatten, node_in
 class Source(ps.IterDataPipe):
     """The numbers below `n`; how many were handed out in all passes is in `pulled`."""
 
-    holds_items = False
+    resumes_from_start = False
     position: int = ps.own(0)
 
     def __init__(self, n: int = 10) -> None:
@@ -62,7 +62,7 @@ class TwiceMarked(Twice):
 class TwiceCounted(Twice):
     """Each item twice; says what it still needs."""
 
-    holds_items = False
+    resumes_from_start = False
     given: int = ps.own(0)
 
     def __iter__(self) -> Iterator[Any]:

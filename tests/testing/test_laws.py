@@ -258,7 +258,7 @@ class LeavesAFileOpen(Passing):
 
 
 class HidesAnItem(Passing):
-    holds_items = False
+    resumes_from_start = False
 
     def __iter__(self) -> Iterator[Any]:
         items = iter(self.source)
@@ -270,12 +270,12 @@ class HidesAnItem(Passing):
 
 
 class StateIsNoPlainData(Passing):
-    holds_items = False
+    resumes_from_start = False
     where: Any = own(None, save=lambda _: {1, 2})
 
 
 class GivesItsMemoryAway(Passing):
-    holds_items = False
+    resumes_from_start = False
     numbers: list[int] = own(list)
 
     def _save_node(self) -> Any:
@@ -289,7 +289,7 @@ class GivesItsMemoryAway(Passing):
 
 
 class ForgetsWhatCameBeforeItsResuming(ps.IterDataPipe):
-    holds_items = False
+    resumes_from_start = False
     payload = ("iterable",)
     position: Tally = own(Tally)
 

@@ -107,7 +107,7 @@ class DrawsByIndex(ps.MapDataPipe):
 
 
 class CountsUndeclared(Passing):
-    holds_items = False
+    resumes_from_start = False
 
     def __iter__(self) -> Iterator[Any]:
         yield from enumerate(self.source)
@@ -154,7 +154,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "item_held_back": (
         lambda: CountsUndeclared(numbers()),
-        "CountsUndeclared declares `holds_items = False`, and does not resume right with it: declare what",
+        "CountsUndeclared declares `resumes_from_start = False`, and does not resume right with it: declare what",
     ),
     "memory_files_are_shared": (lambda: ReadsLines(in_memory()), "fsspec's memory files are shared"),
 }

@@ -331,7 +331,9 @@ def test_dir_shows_operators_and_helpers():
     names = {name for name in dir(numbers().map(str)) if name[:2] != "__"}
     assert names >= {"batch", "map", "shuffle", "take", "peek", "show", "count", "state_dict", "load_state_dict", "fn"}
     assert not any(name.startswith("_") for name in names)
-    assert names.isdisjoint({"set_getstate_hook", "register_function", "functions", "holds_items", "payload", "reset"})
+    assert names.isdisjoint(
+        {"set_getstate_hook", "register_function", "functions", "resumes_from_start", "payload", "reset"}
+    )
     methods = {entry.name for entry in operators.values() if entry.on == "iter" and entry.method}
     assert methods <= names
     helpers = {"count", "explain", "peek", "show", "stats", "take", "take_all", "state_dict", "load_state_dict"}

@@ -38,7 +38,7 @@ class WorksAhead(IterDataPipe[R]):
     The consumer's thread reads the source. Failures, also of the source, are raised after the items before them.
     """
 
-    holds_items = False
+    resumes_from_start = False
     ordered: bool = True
     source: IterDataPipe[Any]
     tuner: Tuner | None = None

@@ -65,7 +65,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     works_in = "threads"
     buffers = ("prefetch",)
     buffered = "files"
-    holds_items = False
+    resumes_from_start = False
     gives = "batches"
     _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
     kind: ClassVar[str]

@@ -29,7 +29,7 @@ class RowGatherer(IterDataPipe[Any]):
     [[0, 1], [2, 3], [4]]
     """
 
-    holds_items = False
+    resumes_from_start = False
     _gathers: bool = own(True, saved=False)
 
     def __init__(self, source: IterDataPipe[Any], n: int, batched: bool | None = None) -> None:

@@ -23,7 +23,7 @@ class ReadsParts(IterDataPipe[R]):
     and how many items of that part were yielded; earlier parts are not read again.
     """
 
-    holds_items = False
+    resumes_from_start = False
     source: IterDataPipe[Any]
     _prefetch: int
 
@@ -60,7 +60,7 @@ class ReadsParts(IterDataPipe[R]):
         flows = self._flows = self._in_threads(lambda place: self._parts(*place[1:]), self._open_files)
         try:
             for (number, item, _), parts in flows.read(places):
-                if not self.holds_items:
+                if not self.resumes_from_start:
                     items.keep_from(number)
                 yield from self._of_file(item, parts)
                 self.part = self.given = 0

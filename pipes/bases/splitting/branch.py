@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....registry import IterDataPipe, Node, add_error_context, capture, own
-from ....state.passes import path_of, running_pass
-from ....state.sources import Upstream
+from ....state.passes import path_without_reader, running_pass
+from ....state.sources import SourceLink
 from .generation import Generation, Queue
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class Branch(IterDataPipe[T]):
     """Yield the items that a splitter deals to one of its branches."""
 
-    holds_items = False
+    resumes_from_start = False
     is_one_of_several = True
     transient = ("queue", "generation", "joined", "_left", "_begins_from")
     source: Splitter
@@ -93,10 +93,10 @@ class Branch(IterDataPipe[T]):
         return self.source.length(self.number)
 
     def _pass_opened(self) -> None:
-        upstream: Upstream | None = vars(self).get("_upstream")
-        if upstream is None:  # read directly: join the pass of the other branches, unless a state was loaded
+        link: SourceLink | None = vars(self).get("_reader_link")
+        if link is None:  # read directly: join the pass of the other branches, unless a state was loaded
             self._epoch = self._next_epoch()
-        self.source.add_reader(self, path_of(self, running_pass()) if upstream is None else upstream.next_path())
+        self.source.add_reader(self, path_without_reader(self, running_pass()) if link is None else link.next_path())
 
     def _next_epoch(self) -> int:
         live = self.source._live()

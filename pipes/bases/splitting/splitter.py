@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 from ....registry import IterDataPipe, Node, PassPath, add_error_context, capture, own, replace_live_iterator, walk
 from ....state.fields import NotPlain
 from ....state.passes import let_steps_nest
-from ....state.sources import Upstream
+from ....state.sources import SourceLink
 from .branch import Branch
 from .generation import Entry, Generation, Queue
 
@@ -56,7 +56,7 @@ class Splitter(IterDataPipe[Any]):
     buffer_size: int = 1000
     buffers = ("buffer_size",)
     gives: ClassVar[Literal["rows", "batches", "same"] | None] = "same"
-    holds_items = False
+    resumes_from_start = False
     _not_compared = ("buffer_size",)  # the error for a full buffer advises a larger one
     transient = ("_known", "_generation", "_lock", "_places")
     source: IterDataPipe[Any]
@@ -206,7 +206,7 @@ class Splitter(IterDataPipe[Any]):
             branch.queue, branch.generation = generation.queue_for(branch.number), generation
         return generation
 
-    def _attach_reader(self, upstream: Upstream, node: Node | None) -> None:
+    def _attach_reader(self, link: SourceLink, node: Node | None) -> None:
         """Do nothing: a branch begins the pass over the source when it is read."""
 
     def _reset_passes(self) -> None:
@@ -276,7 +276,7 @@ class Splitter(IterDataPipe[Any]):
 
     def _begin_source(self, generation: Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source at a node of this pipe."""
-        super()._attach_reader(Upstream(self, generation.path, resumed=goes_on), node)
+        super()._attach_reader(SourceLink(self, generation.path, resumed=goes_on), node)
         let_steps_nest()
         generation.gone.update((node or {}).get("own", {}).get("gone", ()))
         generation.items, generation.ended = iter(self), False
@@ -323,7 +323,7 @@ class Forking(Splitter):
     """The base of splitters that give each item to all branches."""
 
     traits = ("forks",)
-    holds_items = False
+    resumes_from_start = False
 
     def __iter__(self) -> Iterator[Entry]:
         return self.numbered()

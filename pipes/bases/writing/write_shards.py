@@ -36,7 +36,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     `_suffixes`, in a plain folder in the first.
     """
 
-    holds_items = False
+    resumes_from_start = False
     shows_progress = True
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
