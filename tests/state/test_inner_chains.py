@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -204,3 +206,67 @@ def seeded(length: int) -> Any:
 def test_a_seed_that_a_function_sets_is_left_alone(chain: Callable[[], Any]) -> None:
     dp = chain()
     assert [list(dp), list(dp)] == [list(seeded(9))] * 2
+
+
+def shuffled_numbers(x: int) -> Iterator[int]:
+    yield from numbers(range(10 * x, 10 * x + 5)).shuffle()
+
+
+def in_main_process(dp: Any) -> Any:
+    return dp.map(str).to_device("cpu").map(int).map(int)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_inner_chains_follow_the_seed_behind_steps_of_the_main_process(workers: int) -> None:
+    def loader() -> Any:
+        dp = in_main_process(numbers(range(6)).shuffle().sharding_filter().flatmap(shuffled_numbers))
+        service = ps.MultiProcessingReadingService(workers, num_shards=2)
+        found: Any = ps.DataLoader2(dp, reading_service=service)
+        found.seed(7)
+        return found
+
+    with loader() as first, loader() as second, loader() as resumed:
+        expected = list(first)
+        iterator = iter(second)
+        assert list(islice(iterator, 8)) == expected[:8]
+        resumed.load_state_dict(passed_on(second))
+        assert list(resumed) == expected[8:]
+
+
+def test_an_iterator_may_be_advanced_in_another_thread() -> None:
+    dp = numbers(range(4)).flatmap(shuffled_numbers)
+    iterator = iter(dp)
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(7):
+            threads.submit(next, iterator).result()
+        state = passed_on(dp)
+    resumed = numbers(range(4)).flatmap(shuffled_numbers)
+    resumed.load_state_dict(state)
+    assert list(resumed) == list(iterator)
+
+
+@pytest.mark.parametrize("method", ["flatmap", "shuffled_flatmap"])
+def test_a_retry_reads_the_same_inner_chain_again(method: str) -> None:
+    calls = itertools.count(1)
+
+    def flaky(x: int) -> int:
+        if next(calls) in (7, 30):
+            raise OSError("try again")
+        return x
+
+    def fn(x: int) -> Any:
+        return numbers(range(10 * x, 10 * x + 10)).shuffle().map(flaky)
+
+    dp: Any = getattr(numbers(range(4)), method)(fn, on_error=ps.Retry(3, backoff=0))
+    assert sorted(dp) == [*range(40)]
+    assert dp.stats()[method]["retried"] == 2
+
+
+def test_branches_of_an_inner_fork_are_read_in_every_epoch() -> None:
+    def fn(x: int) -> Iterator[Any]:
+        one, other = numbers(range(3)).fork(2)
+        yield from zip(one, other.map(str), strict=True)
+
+    dp = numbers(range(2)).flatmap(fn)
+    for _ in range(3):
+        assert list(dp) == [(0, "0"), (1, "1"), (2, "2")] * 2
