@@ -72,16 +72,16 @@ def part_of(shares: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
 
 
 def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:
-    told = {id(point) for point in points}
+    ids = {id(point) for point in points}
     nearest: dict[int, DataPipe] = {}  # by the id of a pipe: the last sharding point up to and including it
     for step in sources_first(pipe):
         above = next((nearest[id(source)] for source in sources_of(step) if id(source) in nearest), None)
-        if id(step) in told and above is not None:
+        if id(step) in ids and above is not None:
             raise RuntimeError(
                 f"the chain is sharded twice on one path, which would lose items: by {type(step).__name__}, and "
                 f"before it by {type(above).__name__}; keep one of them"
             )
-        if (found := step if id(step) in told else above) is not None:
+        if (found := step if id(step) in ids else above) is not None:
             nearest[id(step)] = found
 
 

@@ -48,9 +48,9 @@ IN_BYTES = {"max_bytes": 1, "size": 2**20}
 
 def buffers_of(pipe: DataPipe) -> dict[str, Any]:
     """Return the parameters that bound how much a step holds, each with its argument; None is unbounded."""
-    held, kind = vars(pipe), type(pipe)
+    attributes, kind = vars(pipe), type(pipe)
     names = getattr(kind, "buffers", ())
-    given = {name: held.get(name, held.get(f"_{name}", getattr(kind, name, None))) for name in names}
+    given = {name: attributes.get(name, attributes.get(f"_{name}", getattr(kind, name, None))) for name in names}
     return {name: None if type(bound) is int and bound < 0 else bound for name, bound in given.items()}
 
 

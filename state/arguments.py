@@ -45,13 +45,13 @@ def plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     """
     if not declares(pipe, "functional_name"):  # how other libraries' pipes keep arguments is unknown
         return {}
-    held, items = vars(pipe), declared(pipe, "payload", ())
+    attributes, items = vars(pipe), declared(pipe, "payload", ())
     found: dict[str, Any] = {}
     cls: Any = type(pipe)
     is_ours = cls.__module__.startswith("penstock.")
-    found |= held.get("_not_kept", {})
+    found |= attributes.get("_not_kept", {})
     for name in parameters_of(cls):
-        value: Any = held[name] if name in held else held.get(f"_{name}")
+        value: Any = attributes[name] if name in attributes else attributes.get(f"_{name}")
         if name in items:
             if isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
                 found[f"len({name})"] = len(value)
@@ -123,19 +123,19 @@ def _written(value: Any, room: int = _MOST_PARTS) -> str:
 
 def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Keep, for states, the arguments that a pipe does not keep as attributes of their names."""
-    held, made_of = vars(pipe), cast("Any", type(pipe))
-    missing = [name for name in parameters_of(made_of) if name not in held and f"_{name}" not in held]
+    attributes, made_of = vars(pipe), cast("Any", type(pipe))
+    missing = [name for name in parameters_of(made_of) if name not in attributes and f"_{name}" not in attributes]
     if missing:
-        given = inspect.signature(cls).bind(*args, **kwargs)
-        given.apply_defaults()
-        told: dict[str, Any] = {}
-        held["_not_kept"] = told
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        not_kept: dict[str, Any] = {}
+        attributes["_not_kept"] = not_kept
         for name in missing:
-            value = _plain_value(given.arguments.get(name))
+            value = _plain_value(bound.arguments.get(name))
             if isinstance(value, dict):
                 value = without_credentials(value)  # others go on with other ones
             # A string that is not kept may be a secret: as a part of a list it becomes a digest.
-            told |= _comparable(name, [value] if isinstance(value, str) else value, with_parts=True)
+            not_kept |= _comparable(name, [value] if isinstance(value, str) else value, with_parts=True)
 
 
 @functools.cache

@@ -160,17 +160,17 @@ class Pass:
 
     def _begin_fields(self, pipe: Any, saved: Node) -> None:
         """Set the attributes of a pass: to their defaults, or to what the state has."""
-        held, fields = vars(pipe), type(pipe)._state_fields
+        attributes, fields = vars(pipe), type(pipe)._state_fields
         for name, field in fields.items():
-            held[name] = field.fresh()
+            attributes[name] = field.fresh()
         if isinstance(pipe, Seeded):
             if "pass_seed" not in saved:
                 pipe.begin_random_pass(self.path)
-        elif "_seed_of_chain" in held:
+        elif "_seed_of_chain" in attributes:
             seed_foreign(pipe, self.path)
         pipe.reset()
         for name, value in saved.items():
-            held[name] = fields[name].load(value)
+            attributes[name] = fields[name].load(value)
 
     def _at_start(self, pipe: Any) -> Node:
         """Return what a pass needs to be run again from its start."""
@@ -267,8 +267,8 @@ class Pass:
     def now(self, pipe: Any) -> Generator[Any, Node | None, Node]:
         """Return where the operator is. Its own attributes must be as after its last item."""
         node: Node = {}
-        held = vars(pipe)
-        own = {name: field.save(held[name]) for name, field in type(pipe)._state_fields.items() if field.saved}
+        attributes = vars(pipe)
+        own = {name: field.save(attributes[name]) for name, field in type(pipe)._state_fields.items() if field.saved}
         if own:
             node["own"] = own
         if pipe.policy.skipped:

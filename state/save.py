@@ -1,6 +1,6 @@
 """The state of a chain, as plain data: taken between two items, and loaded to resume.
 
-A state holds the epoch of the chain, the base seeds of its passes, and where each step stands. The steps form a list,
+A state holds the epoch of the chain, the base seeds of its passes, and where each step is. The steps form a list,
 sources first, and refer to their sources by number. So a state stays flat however long the chain, and a source that
 several steps read appears once. `ENTRIES_OF_A_STEP` in `header.py` explains what a step has.
 """
@@ -54,7 +54,7 @@ def load_state(pipe: TorchIterDataPipe[Any], state: dict[str, Any], strict: bool
 
 
 def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
-    """Return where a chain stands, and the seeds of its later passes."""
+    """Return where a chain is, and the seeds of its later passes."""
     current = vars(pipe).get("_pass")
     if current is not None and current.is_running():
         raise RuntimeError(

@@ -221,11 +221,11 @@ def seed_inner_chain(chain: Any, step: Any, number: int) -> None:
     for place, part in enumerate(walk(chain)):
         if id(part) in outer or not has_seeds(part):
             continue
-        seed, held = derive_seed(seeds.pass_seed, number, place), vars(part)
+        seed, attributes = derive_seed(seeds.pass_seed, number, place), vars(part)
         if not isinstance(part, Seeded) and declares(part, "set_seed"):
-            held["_seed_of_chain"] = seed
-        elif (found := inner_seeds(part))._seed == held.get("_seed_as_inner"):
-            held["_seed_as_inner"] = seed
+            attributes["_seed_of_chain"] = seed
+        elif (found := inner_seeds(part))._seed == attributes.get("_seed_as_inner"):
+            attributes["_seed_as_inner"] = seed
             found.set_seed(seed)
 
 
@@ -252,16 +252,16 @@ def seed_of_chain(pipe: Any) -> int:
 
 def seed_of_user(pipe: Any) -> int | None:
     """Return the seed that a user set in a pipe that has `set_seed` and is not `Seeded`, or None."""
-    held = vars(pipe)
-    seed: int | None = held.get("_seed")  # torch's pipes keep their seeds there
-    return None if seed in (held.get("_seed_of_chain"), held.get("_seed_of_pass")) else seed
+    attributes = vars(pipe)
+    seed: int | None = attributes.get("_seed")  # torch's pipes keep their seeds there
+    return None if seed in (attributes.get("_seed_of_chain"), attributes.get("_seed_of_pass")) else seed
 
 
 def seeds_of(pipe: DataPipe) -> list[int | None]:
     """Return the base seeds of all passes over a chain."""
     parts: Iterator[Any] = walk(pipe)
-    told = ("set_seed", "seed_elsewhere")
-    return [_seed_of(part) for part in parts if declares(part, *told)]
+    names = ("set_seed", "seed_elsewhere")
+    return [_seed_of(part) for part in parts if declares(part, *names)]
 
 
 def _seed_of(pipe: Any) -> int | None:

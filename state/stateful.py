@@ -83,7 +83,7 @@ class Stateful(OurPipe):
             del items  # since Python 3.12, the frame of the failed source keeps this one
 
     def state_dict(self: Any) -> dict[str, Any]:
-        """Return, as plain data, where the chain stands: just after the last item emitted.
+        """Return, as plain data, where the chain is: just after the last item emitted.
 
         Raises RuntimeError if the pass ended in an error, or while an item is being made.
 
@@ -114,20 +114,20 @@ class Stateful(OurPipe):
 
     def _attach_reader(self, link: SourceLink, node: Node | None) -> None:
         """Record how a reader reads this pipe, and the node from which the next pass begins."""
-        held = self.__dict__
-        if held.get("_resume_node") is not None:
+        attributes = self.__dict__
+        if attributes.get("_resume_node") is not None:
             self._expect_no_state("what reads it begins afresh")
-        outer: SourceLink | None = held.get("_reader_link")
+        outer: SourceLink | None = attributes.get("_reader_link")
         if outer is not link:
-            held["_reader_link"], link.outer = link, outer
+            attributes["_reader_link"], link.outer = link, outer
         link.node = node
 
     def _detach_reader(self, link: SourceLink) -> None:
         """Release this pipe from a reader whose pass has ended, so that others can read it."""
-        held = self.__dict__
+        attributes = self.__dict__
         if self._pass is not None:
             self._pass.last_item = None
-        found, inner = held.get("_reader_link"), None
+        found, inner = attributes.get("_reader_link"), None
         while found is not None and found is not link:
             found, inner = found.outer, found
         if found is None:
@@ -135,9 +135,9 @@ class Stateful(OurPipe):
         if inner is not None:
             inner.outer = found.outer
         elif found.outer is not None:
-            held["_reader_link"] = found.outer
+            attributes["_reader_link"] = found.outer
         else:
-            del held["_reader_link"]
+            del attributes["_reader_link"]
 
     def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         """Return where the pipe is, as a generator that yields sources and gets their nodes."""

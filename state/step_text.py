@@ -28,9 +28,9 @@ def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
     Arguments are read from attributes with the name of the parameter, or that name after an underscore. If both are
     missing, the default is assumed.
     """
-    held = vars(pipe)
+    attributes = vars(pipe)
     for name, parameter in _parameters_of(type(pipe).__init__):
-        yield parameter, held.get(name, held.get(f"_{name}", parameter.default))
+        yield parameter, attributes.get(name, attributes.get(f"_{name}", parameter.default))
 
 
 @functools.lru_cache(maxsize=1000)

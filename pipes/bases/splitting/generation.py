@@ -129,7 +129,7 @@ class Generation:
         except BaseException as error:
             self._error = error
             raise
-        self.dealt = deal(dealt, self.queues) + 1  # set after queueing: a branch with an empty queue stands here
+        self.dealt = deal(dealt, self.queues) + 1  # set after queueing: a branch with an empty queue is here
         return True
 
     def find_room(

@@ -1,16 +1,16 @@
 """One stream read through several pipes, its branches.
 
 A `Splitter` reads the source and deals each item to some branches. The item waits there until it is read. Items are
-numbered in source order, and a branch stands at a number. Branch passes with the same path form a generation and read
+numbered in source order, and a branch is at a number. Branch passes with the same path form a generation and read
 one pass over the source. The first branch read begins that pass. A branch read with another path, or again with the
 same path, begins a new generation. Iterators of the old generation then raise RuntimeError.
 
 A state belongs to one branch: its number, and a state of the source from which all branches can go on. On resuming,
-the first branch read begins the source there. A branch that stands before that begins the source again.
+the first branch read begins the source there. A branch that is before that begins the source again.
 
 A full buffer is an error in a fresh pass. In a resumed pass one branch may read far on before the next is read, since
-the steps behind branches read again what they held. So items stop waiting for a slow branch, which begins the source
-again when it comes to them.
+the steps behind branches read again what they buffered. So items stop waiting for a slow branch, which begins the
+source again when it comes to them.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Splitter(IterDataPipe[Any]):
         return now if now is not None and _first_of(now) < _first_of(node) else node
 
     def _node_now(self) -> Node | None:
-        """Return where this pipe stands, or None, the beginning, where a state of the source cannot be taken now."""
+        """Return where this pipe is, or None, the beginning, where a state of the source cannot be taken now."""
         with suppress(NotPlain):
             return capture(self)
         return None
