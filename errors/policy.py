@@ -105,7 +105,7 @@ class Skipped:
 
 
 class ErrorPolicy:
-    """Applies an operator's `on_error`, and counts. The operator keeps it as its attribute `policy`.
+    """Applies an operator's `on_error`, and counts. The operator keeps it as its attribute `error_policy`.
 
     `wrap` is for functions with one result per item; `keep` then says of each result, in order, whether to emit it.
     `outputs` is for functions with many outputs per item; it skips the outputs after an error.

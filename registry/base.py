@@ -63,7 +63,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     shows_progress: ClassVar[bool] = False
     """Whether the operator shows a progress bar of its own."""
 
-    policy: ErrorPolicy = ErrorPolicy("raise")
+    error_policy: ErrorPolicy = ErrorPolicy("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
 
     if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: a step that waits should end soon."""
-        self.policy.give_up()
+        self.error_policy.give_up()
 
     if not TYPE_CHECKING:  # type checkers would take any name: they know the methods from the stubs
 

@@ -49,7 +49,7 @@ class Construction(type):
         if made.functional_name is not None and isinstance(given, _PIPES) and not is_kept:
             raise TypeError(f"{cls.__name__} keeps no source: write `self.source = source` in its __init__")
         keep_arguments(made, cls, args, kwargs)
-        return made.result()  # type: ignore[no-any-return]
+        return type(made).result(made)  # type: ignore[no-any-return]
 
     @property
     def __signature__(cls) -> inspect.Signature:

@@ -36,8 +36,8 @@ class MapDataPipe(BasePipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Gene
 
     def _pass_begins(self) -> None:
         """Called when a pass begins over a pipe that reads this one."""
-        if "policy" in vars(self):
-            self.policy.take_up()
+        if "error_policy" in vars(self):
+            self.error_policy.take_up()
 
     def __iter__(self) -> Iterator[T_co]:
         length, tally = len(self), Tally()

@@ -19,7 +19,7 @@ _OF_AUTHORS = {
         "traits",
         "functional_name",
         "gives",
-        "policy",
+        "error_policy",
         "resumes_from_start",
         "in_main_process",
         "interrupt",

@@ -93,8 +93,8 @@ class Pass:
         """
         self.begun = True
         node = self._enter(pipe)
-        if pipe.policy.counts:
-            pipe.policy.begin(node.get("skipped", 0))
+        if pipe.error_policy.counts:
+            pipe.error_policy.begin(node.get("skipped", 0))
         if node.get("at") == "end":
             return None, ()
         self.last_before = node.get("last_given")
@@ -250,7 +250,7 @@ class Pass:
                 "from an earlier state, or begin a new pass"
             )
         if self.ended:
-            return {"at": "end", "skipped": pipe.policy.skipped} if pipe.policy.skipped else {"at": "end"}
+            return {"at": "end", "skipped": pipe.error_policy.skipped} if pipe.error_policy.skipped else {"at": "end"}
         if self._checkpointer is None or (not pipe.resumes_from_start and self._can_restart()):
             node = yield from self.now(pipe)
         else:
@@ -271,8 +271,8 @@ class Pass:
         own = {name: field.save(attributes[name]) for name, field in type(pipe)._state_fields.items() if field.saved}
         if own:
             node["own"] = own
-        if pipe.policy.skipped:
-            node["skipped"] = pipe.policy.skipped
+        if pipe.error_policy.skipped:
+            node["skipped"] = pipe.error_policy.skipped
         if self._inner_chains:
             node["inner"] = self._inner_chains
         if not self._sources:

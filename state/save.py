@@ -223,7 +223,7 @@ def _is_number(value: Any) -> bool:
 
 def _policies(pipe: Any) -> list[ErrorPolicy]:
     parts: Iterator[Any] = walk(pipe)
-    return [part.policy for part in parts if declares(part, "policy")]
+    return [part.error_policy for part in parts if declares(part, "error_policy")]
 
 
 def _random_parts(pipe: Any) -> list[Any]:

@@ -46,7 +46,7 @@ def open_to_seek(
 
     Objects of stores and of the web are read by ranges. `storage_options` are named as in fsspec's file systems.
     `retry` says how often, and after which errors, a read is retried: by default five times, after transient errors.
-    `counted_by`, the `policy` of an operator, counts the retries.
+    `counted_by`, the `error_policy` of an operator, counts the retries.
 
     Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
 

@@ -129,7 +129,7 @@ class StepInfo:
     @property
     def skips_failures(self) -> bool:
         """It leaves out items that fail."""
-        return declares(self.pipe, "policy") and self.pipe.policy.skips
+        return declares(self.pipe, "error_policy") and self.pipe.error_policy.skips
 
     @cached_property
     def length(self) -> int | None:

@@ -100,12 +100,14 @@ def stats(dp: DataPipe) -> dict[str, dict[str, Any]]:
     """
     steps: Any = walk(dp)
     guarded = [
-        pipe for pipe in steps if isinstance(pipe, (IterDataPipe, MapDataPipe)) and (pipe.policy.counts or pipe.tuned)
+        pipe
+        for pipe in steps
+        if isinstance(pipe, (IterDataPipe, MapDataPipe)) and (pipe.error_policy.counts or pipe.tuned)
     ]
     names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
     counts = {}
     for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
         number = f" {names[place:].count(name)}" if names.count(name) > 1 else ""
         tuned = {} if pipe.tuned is None else {"tuned": [pipe.tuned]}
-        counts[name + number] = {**pipe.policy.stats, **tuned}
+        counts[name + number] = {**pipe.error_policy.stats, **tuned}
     return counts

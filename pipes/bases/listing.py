@@ -28,14 +28,14 @@ class Lister(IterDataPipe[str]):
         self.root = root
         self.masks = masks
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _files_under(self, root: str) -> Iterator[str]:
         """Yield the files under a root that match the masks; raise OSError where there is no such root."""
         raise NotImplementedError(f"{type(self).__name__} must define _files_under")
 
     def __iter__(self) -> Iterator[str]:
-        files_under = self.policy.outputs(lambda root: self._files_under(checked_path(root)))
+        files_under = self.error_policy.outputs(lambda root: self._files_under(checked_path(root)))
         if isinstance(self.root, TorchIterDataPipe):
             yield from self.outputs_of_each(files_under, self.root)
             return

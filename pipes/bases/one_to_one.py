@@ -29,19 +29,19 @@ class OneToOne(IterDataPipe[R]):
         raise NotImplementedError(f"{type(self).__name__} must define _function")
 
     def __iter__(self) -> Iterator[R]:
-        function = self.policy.wrap(self._function())
+        function = self.error_policy.wrap(self._function())
         # A StopIteration of `function` ends `map` early: `at_end` detects it for our pipes, generators for others.
         results: Iterator[Any] = (
             map(function, self.source)
             if isinstance(self.source, IterDataPipe)
             else (function(item) for item in self.source)
         )
-        return filter(self.policy.keep, results) if self.policy.skips else results
+        return filter(self.error_policy.keep, results) if self.error_policy.skips else results
 
     def at_end(self) -> None:
         require_end(self.source)
 
     def __len__(self) -> int:
-        if self.policy.skips:
+        if self.error_policy.skips:
             raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
         return len(self.source)

@@ -43,7 +43,7 @@ class AISFileLister(IterDataPipe[str]):
         self.url = url
         self.length = check_length(length)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[str]:
         client = _ais_client(self.url)
@@ -53,7 +53,7 @@ class AISFileLister(IterDataPipe[str]):
             for entry in client.bucket(bucket, provider=provider).list_objects_iter(prefix=start, props="name"):
                 yield f"{provider}://{bucket}/{entry.name}"
 
-        return self.outputs_of_each(self.policy.outputs(objects_under), self.source)
+        return self.outputs_of_each(self.error_policy.outputs(objects_under), self.source)
 
     def __len__(self) -> int:
         return promised(self.length)
@@ -88,7 +88,7 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
         self.url = url
         self.length = check_length(length)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
         client = _ais_client(self.url)

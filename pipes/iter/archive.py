@@ -68,7 +68,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         self.length = check_length(length)
         self.max_bytes = max_bytes
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     @property
     def _most_at_once(self) -> int:
@@ -80,7 +80,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         raise NotImplementedError(f"{type(self).__name__} must define _members")
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
-        outputs_of = self.policy.outputs(self._unpack)
+        outputs_of = self.error_policy.outputs(self._unpack)
         for item in self._files_left():
             yield from outputs_of(item)
 

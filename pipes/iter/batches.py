@@ -111,7 +111,7 @@ class BatchMapper(IterDataPipe[Any]):
         self.concurrency = concurrency
         self.compute = compute
         self.on_error = on_error
-        self.policy = ErrorPolicy("raise" if pool else on_error)
+        self.error_policy = ErrorPolicy("raise" if pool else on_error)
         self._call = None if pool else call()
         self._size = None if pool or batches else size
 
@@ -119,7 +119,7 @@ class BatchMapper(IterDataPipe[Any]):
         if self._call is None:
             return self.outputs_of_each(iter, self.source)
         batches = self.source if self._size is None else in_runs(self.source, self._size)
-        return self.outputs_of_each(partial(self._outputs, self.policy.outputs(self._call)), batches)
+        return self.outputs_of_each(partial(self._outputs, self.error_policy.outputs(self._call)), batches)
 
     def _outputs(self, outputs_of: Callable[[Any], Iterable[Any]], batch: Any) -> Iterator[Any]:
         try:
@@ -281,7 +281,7 @@ class Vectorizer(OneToOne[Any]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         several = isinstance(self.input_col, (list, tuple))

@@ -79,7 +79,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         self.sort_key = sort_key
         self.use_in_batch_shuffle = use_in_batch_shuffle
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
         if isinstance(self.source, Shuffler) and not self.use_in_batch_shuffle:
@@ -95,14 +95,14 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         draws = self._draws()
         size, bucket_size = self.batch_size, self.batch_size * self.batch_num
         several = self.bucket_num > 1 or not self.use_in_batch_shuffle
-        sort = None if self.sort_key is None else self.policy.wrap(partial(_sorted, self.sort_key))
+        sort = None if self.sort_key is None else self.error_policy.wrap(partial(_sorted, self.sort_key))
 
         def batches_of(pool: list[T]) -> list[DataChunk[T]]:
             if self.is_random and self.use_in_batch_shuffle:
                 pool = in_random_order(pool, draws)
             if sort is not None:
                 buckets: list[Any] = [sort(pool[at : at + bucket_size]) for at in range(0, len(pool), bucket_size)]
-                pool = [*chain.from_iterable(filter(self.policy.keep, buckets))]
+                pool = [*chain.from_iterable(filter(self.error_policy.keep, buckets))]
             batches = [DataChunk(pool[at : at + size]) for at in range(0, len(pool), size)]
             if self.drop_last and len(pool) % size:
                 del batches[-1]
@@ -112,7 +112,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         return self.outputs_of_each(batches_of, in_runs(self.source, pool_size))
 
     def __len__(self) -> int:
-        if self.policy.skips:
+        if self.error_policy.skips:
             raise TypeError("BucketBatcher leaves out buckets that fail, so its length is unknown")
         whole, rest = divmod(len(self.source), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
@@ -177,11 +177,11 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         self.buffer_size = buffer_size
         self.include_padding = include_padding
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
-        length_of: Callable[[T], Any] = self.policy.wrap(self.len_fn)
-        skips, keep = self.policy.skips, self.policy.keep
+        length_of: Callable[[T], Any] = self.error_policy.wrap(self.len_fn)
+        skips, keep = self.error_policy.skips, self.error_policy.keep
         least, most = self.min_len, self.max_token_count if self.max_len is None else self.max_len
         room = self.buffer_size - 1
         items = self.read(self.source)
@@ -201,7 +201,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
                     continue
                 if not least <= length <= most:
                     if length > most and self.max_len is None:
-                        self.policy.refuse(self._too_long(length), item)
+                        self.error_policy.refuse(self._too_long(length), item)
                     continue
                 if len(heap) < room:
                     heappush(heap, (length, number, item))
@@ -284,7 +284,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
         self.len_fn = len_fn
         self.drop_last = drop_last
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def most_held(self) -> int:
         if isinstance(self.batch_size, Sequence):
@@ -293,8 +293,8 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
         boundaries, length_of = self.boundaries, self.len_fn
-        place_of: Callable[[T], Any] = self.policy.wrap(lambda item: bisect(boundaries, length_of(item)))
-        skips, keep = self.policy.skips, self.policy.keep
+        place_of: Callable[[T], Any] = self.error_policy.wrap(lambda item: bisect(boundaries, length_of(item)))
+        skips, keep = self.error_policy.skips, self.error_policy.keep
         items = self.read(self.source)
         numbers: Any = self.buckets or [()] * (len(boundaries) + 1)
         again = items.again(chain.from_iterable(numbers))

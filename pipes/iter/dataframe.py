@@ -130,15 +130,15 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         self.device = device
         self.use_threads = use_threads
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[pa.Table]:
-        opened = self.policy.wrap(self._open)
+        opened = self.error_policy.wrap(self._open)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
             file: Any = opened(item)
-            if self.policy.keep(file):
+            if self.error_policy.keep(file):
                 try:
                     yield from self._tables(item, file)
                 finally:
@@ -149,7 +149,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         import pyarrow.parquet as pq  # here, since the import is slow
 
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream = open_to_seek(checked_path(item), self.storage_options, retry=retry, counted_by=self.policy)
+        stream = open_to_seek(checked_path(item), self.storage_options, retry=retry, counted_by=self.error_policy)
         file = pq.ParquetFile(stream, page_checksum_verification=True)
         try:
             expect_all_rows(file.metadata)
@@ -170,11 +170,11 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
                 add_note(error, f"in row group {place[1]} of the file")
                 raise
 
-        read_group = self.policy.wrap(read)
+        read_group = self.error_policy.wrap(read)
         for number in range(self.row_group, file.num_row_groups):
             table: Any = read_group((path, number))
             self.row_group += 1
-            if self.policy.keep(table):
+            if self.error_policy.keep(table):
                 yield table
 
 

@@ -247,7 +247,7 @@ class RoutedDecoder(OneToOne[Any]):
         self.size = size
         self.max_bytes = max_bytes
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
         if any(isinstance(handler, str) for handler in handlers):  # a specification of images
             self.faster = faster_decoding(decoder, size)
         self._handlers: list[Handler] = []

@@ -116,7 +116,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
         self.file_type = file_type
         self.max_bytes = max_bytes
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._open

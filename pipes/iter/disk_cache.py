@@ -189,7 +189,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         self.skip_read = skip_read
         self.timeout = timeout
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     # This operator reads the items, and runs the steps between again for each missing one. So it has two sources: that
     # of on_disk_cache, and the steps between, whose pass begins and ends within one item.
@@ -199,12 +199,12 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         self.given_up.set()
 
     def __iter__(self) -> Iterator[str]:
-        files_of = self.policy.wrap(self._files_of)
+        files_of = self.error_policy.wrap(self._files_of)
         items = self.read(self.items)
         for number, item in items:
             items.keep_from(number)
             files: Any = files_of(item)
-            if self.policy.keep(files):
+            if self.error_policy.keep(files):
                 for path in files[self.given :]:
                     self.given += 1
                     yield path

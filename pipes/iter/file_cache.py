@@ -106,7 +106,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     buffered = "files"
     resumes_from_start = False
     _not_compared = ("directory", "max_bytes")
-    policy: _CountingPolicy
+    error_policy: _CountingPolicy
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
@@ -138,15 +138,15 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.ordered = ordered
         self.timeout = timeout
         self.on_error = on_error
-        self.policy = _CountingPolicy(on_error)
+        self.error_policy = _CountingPolicy(on_error)
         self.storage_options = Options(storage_options)
         self.tuner = tuner_of_pool("cache_files", ("workers", workers, MOST_THREADS), (NOT_TOLD, workers))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)
-        folder = KeptFiles(path, self.max_bytes, self.timeout, self.policy.count, self.policy.given_up)
+        folder = KeptFiles(path, self.max_bytes, self.timeout, self.error_policy.count, self.error_policy.given_up)
         folder.begin()
-        fetch = self.policy.wrap(partial(self._file_of, folder))
+        fetch = self.error_policy.wrap(partial(self._file_of, folder))
         most, at_once = self._sizes(self.workers, self.workers)
         return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), at_once)
 
@@ -160,14 +160,14 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         try:
             file = folder.find(url)
             if file is not None:
-                self.policy.count("hits")
+                self.error_policy.count("hits")
                 return url, stream_over(file, url, None)
             return url, stream_over(self._fetched(folder, url), url, None)
         except NotKept as error:
             reason = str(error)
         stream, _ = self._opened(url)
-        self.policy.count("misses", "uncached")
-        level = logging.INFO if self.policy.stats["uncached"] > 1 else logging.WARNING
+        self.error_policy.count("misses", "uncached")
+        level = logging.INFO if self.error_policy.stats["uncached"] > 1 else logging.WARNING
         logging.getLogger("penstock").log(
             level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason
         )
@@ -182,9 +182,9 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
                     file = folder.keep(url, stream, size)
                 finally:
                     close(stream)
-                self.policy.count("misses")
+                self.error_policy.count("misses")
             else:
-                self.policy.count("hits")
+                self.error_policy.count("hits")
             return file
 
     def _opened(self, url: str) -> tuple[IO[bytes], int | None]:
@@ -196,4 +196,4 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             expect_bytes(stream)
             return stream, stream_size(stream)
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        return open_file(url, self.storage_options, retry=retry, counted_by=self.policy)
+        return open_file(url, self.storage_options, retry=retry, counted_by=self.error_policy)

@@ -102,7 +102,7 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.encoding = encoding
         self.length = check_length(length)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open
@@ -140,13 +140,13 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
         self.chunk = chunk
         self.resumes_from_start = chunk is not None
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         if self.chunk is not None:
-            return self.outputs_of_each(self.policy.outputs(self._pieces), self.source)
-        contents: Iterator[Any] = map(self.policy.wrap(_whole_stream), self.source)
-        kept = filter(self.policy.keep, contents) if self.policy.skips else contents
+            return self.outputs_of_each(self.error_policy.outputs(self._pieces), self.source)
+        contents: Iterator[Any] = map(self.error_policy.wrap(_whole_stream), self.source)
+        kept = filter(self.error_policy.keep, contents) if self.error_policy.skips else contents
         return (content for content in kept)  # a generator turns a StopIteration into an error
 
     def _pieces(self, item: tuple[str, IO[Any]]) -> Iterator[tuple[str, Any]]:
@@ -156,7 +156,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
                 yield path, content
 
     def __len__(self) -> int:
-        if self.policy.skips:
+        if self.error_policy.skips:
             raise TypeError("streams that fail are left out, so the number of items is unknown")
         if self.chunk is not None:
             raise TypeError("the number of pieces is unknown before the streams are read")

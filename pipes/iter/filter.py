@@ -59,21 +59,23 @@ class Filter(IterDataPipe[T]):
         self.filter_fn = filter_fn
         self.input_col = input_col
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[T]:
         test = taking_columns(self.filter_fn, self.input_col)
         # An error of bool() is a failure too; where errors are raised, the builtin filter calls bool().
-        function = test if self.policy.raises else self._tested(self.policy.wrap(lambda item: bool(test(item))))
+        function = (
+            test if self.error_policy.raises else self._tested(self.error_policy.wrap(lambda item: bool(test(item))))
+        )
         if isinstance(self.source, IterDataPipe):
             return filter(function, self.source)
         # Other libraries' pipes cannot report to `at_end`; a generator turns a StopIteration into an error.
         return (item for item in self.source if function(item))
 
     def _tested(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        if not self.policy.skips:
+        if not self.error_policy.skips:
             return function
-        keep = self.policy.keep
+        keep = self.error_policy.keep
         return lambda item: keep(result := function(item)) and result
 
     def at_end(self) -> None:

@@ -80,7 +80,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         self._columns = columns
         self.dtypes = dtypes
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def made_of(self) -> list[pa.Schema] | None:
         """Return the schema of the columns in the last Arrow batch; none before it, and None after a dict."""
@@ -147,7 +147,7 @@ class Formatter(OneToOne[Any]):
         self.source = source
         self.format = format
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], Any]:
         convert, source = converter("format", self.format), self.source

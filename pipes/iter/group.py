@@ -161,10 +161,10 @@ class Grouper(IterDataPipe[Any]):
         self.guaranteed_group_size = guaranteed_group_size
         self.drop_remaining = drop_remaining
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        key_of, skips = keys_by(self.group_key_fn, self.policy), self.policy.skips
+        key_of, skips = keys_by(self.group_key_fn, self.error_policy), self.error_policy.skips
         group_size, buffer_size = self.group_size, self.buffer_size
         least = self.guaranteed_group_size or self.group_size or 1
         items = self.read(self.source)
@@ -179,7 +179,7 @@ class Grouper(IterDataPipe[Any]):
         items.keep_from(lambda: next((number for group in groups.values() for number in group), None))
         for number, item in items:
             key = key_of(item)
-            if skips and not self.policy.keep(key):
+            if skips and not self.error_policy.keep(key):
                 continue
             if key not in groups:
                 groups[key] = {}

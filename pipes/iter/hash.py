@@ -51,7 +51,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
         self.hash_type = check_hash_type(hash_type)
         self.rewind = rewind
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._checked

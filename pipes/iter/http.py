@@ -53,7 +53,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         self.timeout = timeout
         self.skip_on_error = skip_on_error
         self.on_error = on_error
-        self.policy = ErrorPolicy("skip" if skip_on_error else on_error)
+        self.error_policy = ErrorPolicy("skip" if skip_on_error else on_error)
         self.options = Options(options)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:

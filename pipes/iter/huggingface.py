@@ -45,12 +45,12 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
         require("datasets", "datasets")
         self.dataset = dataset
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
         self.options = Options(config_kwargs)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for item in [self.dataset]:
-            yield from self.policy.outputs(partial(self._read, self.rows))(item)
+            yield from self.error_policy.outputs(partial(self._read, self.rows))(item)
 
     def _read(self, begin_at: dict[str, Any] | None, dataset: str) -> Iterator[dict[str, Any]]:
         self.rows = self._load(dataset)

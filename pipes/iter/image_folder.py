@@ -82,7 +82,7 @@ class ImageFolderLister(TableFileLister):
 
     def _files_and_classes(self) -> Iterator[tuple[str, str]]:
         roots: Iterable[Any] = [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root
-        return chain.from_iterable(map(self.policy.outputs(self._of_root), roots))
+        return chain.from_iterable(map(self.error_policy.outputs(self._of_root), roots))
 
     def _of_root(self, item: Any) -> Iterator[tuple[str, str]]:
         root = checked_path(item)

@@ -81,11 +81,11 @@ class ShuffledFlatMapper(Shuffling[Any]):
         self.input_col = input_col
         self.buffer_size = buffer_size
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         function = taking_columns(self.fn or as_it_is, self.input_col)
-        outputs_of = self.policy.outputs(function, lambda: self._begin_again)
+        outputs_of = self.error_policy.outputs(function, lambda: self._begin_again)
         size = self.buffer_size if self.is_random else 1
         draws = self._draws()
         items = self.read(self.source)

@@ -109,7 +109,7 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
         self.source = source
         self.mode = mode
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open

@@ -88,14 +88,14 @@ class IterKeyZipper(IterDataPipe[Any]):
         self.buffer_size = buffer_size
         self.merge_fn = merge_fn
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        skips, keep, keep_key = self.policy.skips, self.policy.keep, self.keep_key
-        key_of = keys_by(self.key_fn, self.policy)
-        merged = self.policy.wrap(_merging(self.merge_fn))
+        skips, keep, keep_key = self.error_policy.skips, self.error_policy.keep, self.keep_key
+        key_of = keys_by(self.key_fn, self.error_policy)
+        merged = self.error_policy.wrap(_merging(self.merge_fn))
         most = math.inf if self.buffer_size is None else self.buffer_size
-        ref_key_of = keys_by(self.ref_key_fn or self.key_fn, self.policy)
+        ref_key_of = keys_by(self.ref_key_fn or self.key_fn, self.error_policy)
         ref_items = self.read(self.ref_datapipe)
         numbered_ref_items = iter(ref_items)
         again = ref_items.again(self.held)
@@ -113,7 +113,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                     if skips and not keep(ref_key):
                         continue
                     if ref_key in held:
-                        self.policy.refuse(_came_before(ref_key), numbered[1])
+                        self.error_policy.refuse(_came_before(ref_key), numbered[1])
                         continue
                 except Exception as error:
                     add_error_context(error, self, numbered[1])  # not the item of the source
@@ -131,7 +131,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                 if skips and not keep(key):
                     continue
                 if key not in held and not find(key):
-                    self.policy.refuse(self._no_match(key, len(held) > most), item)
+                    self.error_policy.refuse(self._no_match(key, len(held) > most), item)
                     continue
                 pair = merged((item, held.pop(key)[1]))
             except Exception as error:
@@ -141,7 +141,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                 yield (key, pair) if keep_key else pair
 
     def __len__(self) -> int:
-        if self.policy.skips:
+        if self.error_policy.skips:
             raise TypeError("IterKeyZipper leaves out items that fail, so its length is unknown")
         return len(self.source)
 
@@ -198,7 +198,7 @@ class MapKeyZipper(OneToOne[Any]):
         self.merge_fn = merge_fn
         self.keep_key = keep_key
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         key_of, items, merge, keep_key = self.key_fn, self.map_datapipe, self.merge_fn, self.keep_key
@@ -269,7 +269,7 @@ class Joiner(OneToOne[Any]):
         self.batched = batched
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def schema_after(self, schema: Any) -> Any:
         """Return the schema of the items of a source with some schema."""

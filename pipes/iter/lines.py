@@ -59,20 +59,20 @@ class StreamParser(IterDataPipe[Any]):
         self.errors = errors
         self.return_path = return_path
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         """Return an iterator over what is in a stream."""
         raise NotImplementedError(f"{type(self).__name__} must define _parts")
 
     def __iter__(self) -> Iterator[Any]:
-        opened = self.policy.wrap(self._open)
-        parts_of = self.policy.outputs(self._parts_of)
+        opened = self.error_policy.wrap(self._open)
+        parts_of = self.error_policy.outputs(self._parts_of)
         items = self.read(self.source, drop=close_parts)
         for number, item in items:
             items.keep_from(number)
             pair: Any = opened(item)
-            if not self.policy.keep(pair):
+            if not self.error_policy.keep(pair):
                 continue
             try:
                 parts = iter(parts_of(pair))
@@ -179,11 +179,11 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         self.source = source
         self.joiner = joiner
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        join = self.policy.wrap(self.joiner)
-        skips, keep = self.policy.skips, self.policy.keep
+        join = self.error_policy.wrap(self.joiner)
+        skips, keep = self.error_policy.skips, self.error_policy.keep
         for path, lines in self._paragraphs():
             text = join(lines)
             if not skips or keep(text):

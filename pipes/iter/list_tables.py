@@ -106,7 +106,7 @@ class TableFileLister(Lister):
         self.storage_options = Options(storage_options)
 
     def __iter__(self) -> Iterator[Any]:
-        files_under = self.policy.outputs(lambda root: self._files_under(checked_path(root)))
+        files_under = self.error_policy.outputs(lambda root: self._files_under(checked_path(root)))
         urls: list[str] = []
         for item in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
             urls += files_under(item)
@@ -136,7 +136,7 @@ class TableFileLister(Lister):
     def _urls_under(self, root: str) -> Iterator[str]:
         file_system, path = locate_for_one_attempt(root, self.storage_options)
         file_system.invalidate_cache(path)  # else a later pass would get cached listings
-        wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=self.policy).wrap
+        wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=self.error_policy).wrap
         if not root.endswith("/") and wrap(partial(is_file, root, file_system))(path):
             return iter([root])
         if re.search(r"[*?\[]", path):
@@ -145,7 +145,7 @@ class TableFileLister(Lister):
             if not names:
                 raise FileNotFoundError(errno.ENOENT, "no file matches", root)
             return (url for url in urls_below(root, path, names) if matches(url, ""))
-        return self._wanted(root, files_below(root, self.storage_options, self.policy))
+        return self._wanted(root, files_below(root, self.storage_options, self.error_policy))
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:
         """Yield the files of a folder that have the format and are not hidden."""

@@ -145,7 +145,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         most, room = self._sizes(self.workers, self._prefetch)
 
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            return actors.threads(self.policy.wrap, arrivals, most)
+            return actors.threads(self.error_policy.wrap, arrivals, most)
 
         return self._results(threads, room)
 
@@ -161,7 +161,7 @@ class ModelPoolMapper(ProcessPoolMapper):
             except IndexError:
                 caller = self.fn()
                 made.append(caller)
-            return self.policy.wrap(caller)
+            return self.error_policy.wrap(caller)
 
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
             return Threads(in_thread, arrivals, most, "penstock-map-pool")

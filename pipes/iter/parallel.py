@@ -95,7 +95,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.max_workers = max_workers
         self.ordered = ordered
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
         self.threadpool_kwargs = threadpool_kwargs
         self.tuner = tuner_of_pool(
             "threadpool_map",
@@ -112,7 +112,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
         initializer = self.threadpool_kwargs.get("initializer")
         if initializer is not None:
             initializer(*self.threadpool_kwargs.get("initargs", ()))
-        return self.policy.wrap(replacing_columns(self.fn, self.input_col, self.output_col))
+        return self.error_policy.wrap(replacing_columns(self.fn, self.input_col, self.output_col))
 
 
 @functional_datapipe("processpool_map")
@@ -182,7 +182,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self._prefetch = prefetch
         self.ordered = ordered
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
         self.tuner = tuner_of_pool(
             self.functional_name or "processpool_map",
             ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
@@ -200,7 +200,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
         processes.begin()
 
         def in_thread() -> Callable[[Any], Any]:
-            return self.policy.wrap(replacing_columns(processes.take().call, self.input_col, self.output_col))
+            return self.error_policy.wrap(replacing_columns(processes.take().call, self.input_col, self.output_col))
 
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
             name = "penstock-processpool"
@@ -261,12 +261,13 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.max_concurrency = max_concurrency
         self._flatten = flatten  # `flatten` would hide the method of that name
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         function = self.async_fn if self.input_col is None else self._of_columns
         results: Any = self._results(
-            lambda arrivals: EventLoop(function, self.policy, arrivals, self.max_concurrency), room=self.batch_size
+            lambda arrivals: EventLoop(function, self.error_policy, arrivals, self.max_concurrency),
+            room=self.batch_size,
         )
         return results if self._flatten else self._in_batches(results)
 

@@ -143,7 +143,7 @@ class JsonParser(OneToOne[tuple[str, Any]]):
         self.source = source
         self.kwargs = kwargs
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._parse
@@ -193,7 +193,7 @@ class JsonLineParser(OneToOne[Any]):
         self.source = source
         self.kwargs = kwargs
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], Any]:
         decode = _decoder_of(self.kwargs).decode

@@ -68,7 +68,7 @@ class WholeFileReader(WorksAhead[R]):
         self.workers = workers
         self.storage_options = Options(storage_options)
         self.on_error = on_error
-        self.policy = ErrorPolicy(trying_again(on_error))
+        self.error_policy = ErrorPolicy(trying_again(on_error))
         self._room = AUTO if workers == AUTO else 2 * workers
         name = self.functional_name or type(self).__name__
         self.tuner = tuner_of_pool(name, ("workers", workers, MOST_THREADS), (NOT_TOLD, self._room))
@@ -80,7 +80,9 @@ class WholeFileReader(WorksAhead[R]):
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
         most, room = self._sizes(self.workers, self._room)
-        return self._results(lambda arrivals: Threads(lambda: self.policy.wrap(self._read), arrivals, most, name), room)
+        return self._results(
+            lambda arrivals: Threads(lambda: self.error_policy.wrap(self._read), arrivals, most, name), room
+        )
 
     def most_held(self) -> int:
         return MOST_AHEAD if self._room == AUTO else self._room
@@ -272,10 +274,10 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self.drop_empty_lines = drop_empty_lines
         self.storage_options = Options(storage_options)
         self.on_error = on_error
-        self.policy = ErrorPolicy(trying_again(on_error))
+        self.error_policy = ErrorPolicy(trying_again(on_error))
 
     def __iter__(self) -> Iterator[dict[str, str]]:
-        return self.outputs_of_each(self.policy.outputs(self._rows), self.source)
+        return self.outputs_of_each(self.error_policy.outputs(self._rows), self.source)
 
     def provenance(self) -> Provenance | None:
         line = self._lines.items
@@ -286,7 +288,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self._path, self._lines = path, Tally()
         beside = {"path": path} if self.include_paths else {}
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.policy)
+        stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.error_policy)
         with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
             for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:

@@ -66,11 +66,11 @@ class RowGroupLister(ReadsParts[RowGroup]):
         self._prefetch = prefetch
         self.storage_options = Options(storage_options)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
         if first == 0:
-            yield 0, self.policy.wrap(self._row_groups)(item)
+            yield 0, self.error_policy.wrap(self._row_groups)(item)
 
     def _items(self, item: Any, number: int, part: list[RowGroup]) -> Iterable[RowGroup]:
         return part
@@ -84,7 +84,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
             filter=self._filter,
             options={},
             storage=self.storage_options,
-            policy=self.policy,
+            policy=self.error_policy,
             retry=retry,
             among=self._open_files,
         )

@@ -88,7 +88,7 @@ class S3FileLister(IterDataPipe[str]):
         self.region = region
         self.masks = masks
         self.on_error = on_error
-        self.policy = ErrorPolicy(trying_again(on_error))
+        self.error_policy = ErrorPolicy(trying_again(on_error))
 
     def __iter__(self) -> Iterator[str]:
         pages: Any = None
@@ -103,12 +103,12 @@ class S3FileLister(IterDataPipe[str]):
                 raise FileNotFoundError(errno.ENOENT, self.on_nothing, without_secrets(prefix))
             return page
 
-        ask: Callable[[Any], Any] = self.policy.wrap(page_of)
+        ask: Callable[[Any], Any] = self.error_policy.wrap(page_of)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
             pages, may_end = None, self.allow_empty or bool(self.after)
-            while (page := ask(item)) is not None and self.policy.keep(page):
+            while (page := ask(item)) is not None and self.error_policy.keep(page):
                 for key in page:
                     if key.endswith("/"):
                         continue
@@ -194,7 +194,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.max_bytes = max_bytes
         self.ordered = ordered
         self.on_error = on_error
-        self.policy = ErrorPolicy(trying_again(on_error))
+        self.error_policy = ErrorPolicy(trying_again(on_error))
         self._at_once = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
         self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (NOT_TOLD, self._at_once))
 
@@ -222,7 +222,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             url = checked_path(url)
             return number, url, self._stream(url, number, budget, surroundings)
 
-        attempt = self.policy.wrap(load)
+        attempt = self.error_policy.wrap(load)
 
         def load_numbered(task: tuple[int, Any]) -> Any:
             nonlocal number
@@ -254,7 +254,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             if size > LARGE:
                 budget.take(number, 0)
                 meta, retry = result.meta, self._retry
-                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.policy)
+                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.error_policy)
             if budget.is_enough(number, size):
                 return Loaded(asked(url, result.bytes), url)
             del result  # so no response stays open while waiting for room
@@ -263,7 +263,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         budget.take(number, 0)
         options = self.options if url.startswith((*OF_S3, *OF_WEB)) else self.storage_options
         expect = partial(budget.take, number)
-        stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.policy, expect=expect)
+        stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.error_policy, expect=expect)
         return stream
 
     @property

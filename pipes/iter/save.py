@@ -51,7 +51,7 @@ class ItemSaver(OneToOne[str]):
         self.mode = mode
         self.filepath_fn = filepath_fn
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[str]:
         assert self._pass is not None
@@ -192,5 +192,7 @@ class FSSpecSaver(ItemSaver):
 
     def _write(self, path: str, content: Any) -> None:
         arguments = {name: value for name, value in (self.kwargs_for_open or {}).items() if name not in OF_TEXT}
-        with whole_file(path, self._binary_mode, self.storage_options, counted_by=self.policy, **arguments) as file:
+        with whole_file(
+            path, self._binary_mode, self.storage_options, counted_by=self.error_policy, **arguments
+        ) as file:
             write_in_parts(file, content)

@@ -152,21 +152,21 @@ class Demultiplexer(Splitter):
         self.drop_none = drop_none
         self.buffer_size = buffer_size
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def result(self) -> list[IterDataPipe[T]]:
         """Return the pipes that share the items."""
         return self.branches(self.num_instances)
 
     def __iter__(self) -> Iterator[Any]:
-        number_of = self.policy.wrap(self._number_of)
+        number_of = self.error_policy.wrap(self._number_of)
         for entry in self.numbered():
             at, item = entry
             number: Any = number_of(item)
             if isinstance(number, Skipped):
                 if at >= self.counted_to:  # else it was counted before the state was taken
                     self.counted_to = at + 1
-                    self.policy.keep(number)
+                    self.error_policy.keep(number)
             elif number is not None:
                 yield number, entry
 

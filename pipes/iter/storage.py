@@ -112,7 +112,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
         self.storage_options = Options(storage_options, **kwargs)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:

@@ -74,12 +74,12 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
         self.spec = spec
         self.length = check_length(length)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        records_of = self.policy.outputs(self._records)
-        parse = self.policy.wrap(functools.partial(_parse, _message_class(), self.spec))
-        keep = self.policy.keep
+        records_of = self.error_policy.outputs(self._records)
+        parse = self.error_policy.wrap(functools.partial(_parse, _message_class(), self.spec))
+        keep = self.error_policy.keep
         for item in self._files_left():
             for record in records_of(item):
                 self.given += 1

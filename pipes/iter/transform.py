@@ -87,7 +87,7 @@ class Mapper(OneToOne[R]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         return replacing_columns(self.fn, self.input_col, self.output_col)
@@ -135,7 +135,7 @@ class Collator(OneToOne[Any]):
         self.conversion = conversion
         self.collate_fn = collate_fn
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         if self.collate_fn is not None:
@@ -199,12 +199,12 @@ class FlatMapper(IterDataPipe[R]):
         self.fn = fn
         self.input_col = input_col
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __iter__(self) -> Iterator[R]:
         assert self._pass is not None
         function = taking_columns(self.fn or as_it_is, self.input_col)
-        outputs_of = self.policy.outputs(function, self._pass.inner_chains_again)
+        outputs_of = self.error_policy.outputs(function, self._pass.inner_chains_again)
         return self.outputs_of_each(outputs_of, self.source)
 
     def provenance(self) -> Provenance | None:

@@ -34,7 +34,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     def __init__(self, source: IterDataPipe[tuple[str, Any]], *, on_error: OnError = "raise") -> None:
         self.source = source
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         items = self.read(self.source, drop=close_parts)
@@ -47,8 +47,8 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
                 raise ValueError(f"the sample {key!r} has two files {suffix!r}: {item[0]!r} is the second")
             return key, suffix, data
 
-        file_of: Callable[[Any], Any] = self.policy.wrap(read)
-        skips, keep = self.policy.skips, self.policy.keep
+        file_of: Callable[[Any], Any] = self.error_policy.wrap(read)
+        skips, keep = self.error_policy.skips, self.error_policy.keep
         for number, item in items:
             file = file_of(item)
             if skips and not keep(file):

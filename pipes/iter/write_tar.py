@@ -100,15 +100,15 @@ class TarWriter(ShardWriter):
         return archive.samples
 
     def _samples(self) -> Generator[tuple[str, dict[str, bytes]], None, None]:
-        written = self.policy.wrap(_as_files)
+        written = self.error_policy.wrap(_as_files)
         for item in self.source:
             sample: Any = written(item)
-            if self.policy.keep(sample):
+            if self.error_policy.keep(sample):
                 yield sample
 
     def __len__(self) -> int:
-        if self.policy.skips or self.samples_per_shard is None:
-            why = "leaves out samples that fail" if self.policy.skips else "ends a shard at a size in bytes"
+        if self.error_policy.skips or self.samples_per_shard is None:
+            why = "leaves out samples that fail" if self.error_policy.skips else "ends a shard at a size in bytes"
             raise TypeError(f"{type(self).__name__} {why}, so its length is unknown")
         return -(-len(self.source) // self.samples_per_shard)
 

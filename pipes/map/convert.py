@@ -55,7 +55,7 @@ class IterToMapConverter(MapDataPipe[T]):
         self.source = source
         self.key_value_fn = key_value_fn
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def __getitem__(self, index: Any) -> T:
         try:
@@ -90,7 +90,7 @@ class IterToMapConverter(MapDataPipe[T]):
             self._loaded = None
 
     def _load(self) -> dict[Any, T]:
-        self.policy.begin()
+        self.error_policy.begin()
         self._seeds = seeds_of(self.source)
         with first_pass_over(self.source):
             return self._read()
@@ -101,9 +101,9 @@ class IterToMapConverter(MapDataPipe[T]):
         function = self.key_value_fn
         pairs: Iterable[Any] = self.source
         if function is not None:
-            pair_of = self.policy.wrap(function)
+            pair_of = self.error_policy.wrap(function)
             results = (pair_of(item) for item in self.source)
-            pairs = filter(self.policy.keep, results) if self.policy.skips else results
+            pairs = filter(self.error_policy.keep, results) if self.error_policy.skips else results
         pairs = iter(pairs)
         while some := list(islice(pairs, _PAIRS_AT_A_TIME)):
             before = len(values)

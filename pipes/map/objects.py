@@ -66,7 +66,7 @@ class ObjectReader(Fetching[bytes]):
         self.urls = urls
         self.workers = workers
         self.on_error = on_error
-        self.policy = ErrorPolicy(trying_again(on_error), can_skip=False)
+        self.error_policy = ErrorPolicy(trying_again(on_error), can_skip=False)
         self.storage_options = Options(storage_options)
 
     def __getitem__(self, index: Any) -> bytes:
@@ -81,7 +81,7 @@ class ObjectReader(Fetching[bytes]):
         contents = [b""] * len(urls)
         arrivals: Arrivals[Outcome] = Arrivals()
         # A policy per call: a failed object ends the retries of this call, not those of later calls.
-        policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.policy)
+        policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.error_policy)
         read = policy.wrap(self._attempt)
         patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
         threads = Threads(lambda: read, arrivals, min(self.workers, len(urls)), "penstock-objects", patience)
@@ -108,7 +108,7 @@ class ObjectReader(Fetching[bytes]):
 
     @cached_property
     def _read(self) -> Callable[[str], bytes]:
-        read: Callable[[str], Any] = self.policy.wrap(self._attempt)
+        read: Callable[[str], Any] = self.error_policy.wrap(self._attempt)
         return read
 
     def _attempt(self, url: str) -> bytes:

@@ -43,7 +43,7 @@ class Mapper(Fetching[R]):
         self.source: MapDataPipe[Any] = source
         self.fn = fn
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_skip=False)
+        self.error_policy = ErrorPolicy(on_error, can_skip=False)
 
     def __getitem__(self, index: Any) -> R:
         try:
@@ -65,7 +65,7 @@ class Mapper(Fetching[R]):
 
     @functools.cached_property
     def _call(self) -> Callable[[Any], R]:
-        function: Callable[[Any], Any] = self.policy.wrap(self.fn)
+        function: Callable[[Any], Any] = self.error_policy.wrap(self.fn)
         return function
 
     def __len__(self) -> int:

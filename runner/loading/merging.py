@@ -116,7 +116,7 @@ def reader_below(read: IterDataPipe[Any]) -> ShardReader | None:
 def _gives_one_for_each(pipe: Any) -> bool:
     if isinstance(pipe, OneToOne):
         saves = any(each.saved for each in fields_of(type(pipe)).values())
-        return not (pipe.policy.skips or saves or len(sources_of(pipe)) > 1)
+        return not (pipe.error_policy.skips or saves or len(sources_of(pipe)) > 1)
     return isinstance(pipe, (*_IN_THREAD, Prefetcher))
 
 

@@ -79,7 +79,7 @@ INSTALL = "import penstock.compat; penstock.compat.install()"
 GUARD = "if __name__ == '__main__':\n    {}\n    from read import read; read()"
 
 WAYS = {
-    "under a policy": (["program.py"], GUARD.format(INSTALL)),
+    "under a guard": (["program.py"], GUARD.format(INSTALL)),
     "on import of a package": (["program.py"], GUARD.format("import installing")),
     "without a file, as in a notebook": (["-c", f"{INSTALL}; from read import read; read()"], ""),
     "in a plug-in of pytest": (

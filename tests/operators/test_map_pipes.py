@@ -198,7 +198,7 @@ def test_map_tries_an_item_again_and_counts_that() -> None:
     dp = numbers(3).map(works_the_second_time, on_error=ps.Retry(1, backoff=0))
     assert [dp[2], dp[0], dp[2]] == [2, 0, 2]
     assert attempts == [2, 2, 0, 0, 2]
-    assert dp.policy.stats["retried"] == 2
+    assert dp.error_policy.stats["retried"] == 2
     copied = pickle.loads(cloudpickle.dumps(dp))
     assert list(copied) == [0, 1, 2]
     with pytest.raises(OSError, match="not yet") as caught:

@@ -352,9 +352,14 @@ def test_a_pass_that_ends_early_keeps_no_item(iterate: Callable[[Any], Any], end
 
 
 def test_an_operator_may_have_attributes_of_any_public_name() -> None:
-    dp = Pipe(numbers(), generator)
-    for name in ("observer", "meter", "capacity", "iterator", "upstream", "begun"):
-        setattr(dp, name, name)
+    names = ("observer", "meter", "capacity", "iterator", "upstream", "begun", "policy", "result")
+
+    class Named(Pipe):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            vars(self).update(dict.fromkeys(names, 7))
+
+    dp: Any = Named(numbers(), generator)
     assert list(itertools.islice(dp, 2)) == [0, 1]
     dp.load_state_dict(dp.state_dict())
     assert list(dp) == [2, 3, 4]

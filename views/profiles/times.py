@@ -283,8 +283,8 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         looks=meter.looks,
         ready=meter.ready,
         empty=meter.empty,
-        skipped=pipe.policy.skipped,
-        retried=pipe.policy.retried,
+        skipped=pipe.error_policy.skipped,
+        retried=pipe.error_policy.retried,
         spans=spans,
     )
 

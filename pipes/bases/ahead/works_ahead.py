@@ -67,7 +67,7 @@ class WorksAhead(IterDataPipe[R]):
         self._arrivals.put((None, None, Interrupted()))
 
     def __len__(self) -> int:
-        if self.policy.skips:
+        if self.error_policy.skips:
             raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
         return len(self.source)
 
@@ -84,7 +84,7 @@ class WorksAhead(IterDataPipe[R]):
         workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
-        given_up = self.policy.given_up  # that of this pass: another thread may close it when the next has begun
+        given_up = self.error_policy.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
                 if number < self.done or number in self.done_beyond:
@@ -131,7 +131,7 @@ class WorksAhead(IterDataPipe[R]):
                 raise RuntimeError("a function raised StopIteration, which has no meaning here") from error
             if error is not None:
                 raise error
-            kept = self.policy.keep(result)
+            kept = self.error_policy.keep(result)
         except Exception as raised:
             add_error_context(raised, self, item, provenance)  # name it: the source has read ahead
             raise

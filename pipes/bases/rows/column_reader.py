@@ -109,7 +109,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self.storage_options = Options(storage_options)
         self.format_options = format_options
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error)
+        self.error_policy = ErrorPolicy(on_error)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: only the start or the end of the first file is read.
@@ -131,7 +131,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         return super().__iter__()
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
-        file = self.policy.wrap(self._opened)(item)
+        file = self.error_policy.wrap(self._opened)(item)
         if not isinstance(file, ColumnFile):
             yield first, file
             return
@@ -139,7 +139,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         def read(place: tuple[str, int]) -> pa.Table | None:
             return file.read(place[1])
 
-        guarded: Callable[[Any], Any] = self.policy.wrap(read)
+        guarded: Callable[[Any], Any] = self.error_policy.wrap(read)
         with closing(file):
             for number in _part_numbers(item, file, first):
                 table = guarded((file.origin.url, number))
@@ -205,7 +205,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
             target=target,
             options=self.format_options,
             storage=self.storage_options,
-            policy=self.policy,
+            policy=self.error_policy,
             retry=self.on_error if isinstance(self.on_error, Retry) else None,
             among=files,
         )

@@ -52,7 +52,7 @@ class ReadsParts(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         failures: list[Exception] = []
-        given_up = self.policy.given_up  # that of this pass: another thread may close it when the next has begun
+        given_up = self.error_policy.given_up  # that of this pass: another thread may close it when the next has begun
         items = self.read(self.source)
         to_read = until_error(items, failures)
         first_part = self.part
@@ -84,7 +84,7 @@ class ReadsParts(IterDataPipe[R]):
             for number, part in parts:
                 if number != self.part:  # parts without matching rows were skipped
                     self.part, self.given = number, 0
-                if self.policy.keep(part):
+                if self.error_policy.keep(part):
                     for output in self._checked(item, number, part):
                         self.given += 1
                         yield output
@@ -97,6 +97,6 @@ class ReadsParts(IterDataPipe[R]):
         try:
             items = self._items(item, number, part)
         except Exception as error:
-            self.policy.refuse(error, item)
+            self.error_policy.refuse(error, item)
             return iter(())
         return islice(items, self.given, None)

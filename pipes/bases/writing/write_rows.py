@@ -155,7 +155,7 @@ class RowWriter(ShardWriter, Generic[P]):
     def _refuse(self, error: Exception, number: int, item: Any) -> None:
         add_note(error, f"item {number} of the stream, counted from 0, cannot be written")
         add_error_context(error, self, item)
-        self.policy.refuse(error, item)
+        self.error_policy.refuse(error, item)
 
     def _made(self, batch: Any) -> P:
         """Return a batch, or a dict of columns gathered from rows, as a piece."""

@@ -74,7 +74,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         self.url_template = url_template
         self.mode = mode
         self.on_error = on_error
-        self.policy = ErrorPolicy(on_error, can_retry=False)
+        self.error_policy = ErrorPolicy(on_error, can_retry=False)
         self.storage_options = Options(storage_options)
 
     def result(self) -> Self:
@@ -105,7 +105,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         parts *= next(iter(shards))[0]
         if self.mode == "append":
             return self._first_free(parts, mine, again)
-        names = self._files.names(self.storage_options, self.policy)
+        names = self._files.names(self.storage_options, self.error_policy)
         self._expect_no_others(names)
         if self.mode == "error":
             self._expect_no_earlier(names, parts, mine)
@@ -114,8 +114,8 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     def _first_free(self, parts: int, mine: set[int], again: bool) -> int:
         """Return the number after the files of earlier runs that these parts of the stream could have written."""
         files, options = self._files, self.storage_options
-        indexes = files.indexes(options, self.policy)
-        names = files.listed(indexes, options) if again else files.names(options, self.policy)
+        indexes = files.indexes(options, self.error_policy)
+        names = files.listed(indexes, options) if again else files.names(options, self.error_policy)
         rounds = [number // parts for number in files.numbers(names) if number % parts in mine]
         first = parts * (1 + max(rounds, default=-1))
         while any(files.index_url(parts, each, first) in indexes for each in mine):  # of another format
@@ -143,7 +143,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             )
         # Other readers may have ended, and have written theirs.
         of_this_run = {files.index_url(parts, each, 0) for each in range(parts) if each not in mine}
-        if earlier := sorted({*files.indexes(self.storage_options, self.policy)} - of_this_run):
+        if earlier := sorted({*files.indexes(self.storage_options, self.error_policy)} - of_this_run):
             raise FileExistsError(
                 f"{folder} has an index of an earlier run, {earlier[0].rpartition('/')[2]!r}: write to another folder"
             )
@@ -178,18 +178,18 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         if self.mode == "overwrite":
             self._remove_earlier(parts, part)
         index = self._files.index_url(parts, part, self.first)
-        with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.policy) as file:
+        with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.error_policy) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _remove_earlier(self, parts: int, part: int) -> None:
         """Remove what this part of the stream has not replaced, now that the new files are whole."""
         options = self.storage_options
-        names = self._files.names(options, self.policy)
+        names = self._files.names(options, self.error_policy)
         end = part + parts * len(self.written)
         numbers = self._files.numbers(names)
         earlier = [self._files.url(number) for number in numbers if number % parts == part and number >= end]
         replaced = [self._files.index_url(parts, each, 0) for each in range(parts)]
-        indexes = self._files.indexes(options, self.policy)
+        indexes = self._files.indexes(options, self.error_policy)
         stale = [url for url in indexes if url not in replaced] if part == 0 else []
         # Files of another format; this part's index is still that of the earlier run.
         listed = {*self._files.listed([*stale, *{replaced[part]}.intersection(indexes)], options)}
@@ -223,7 +223,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return its index entry."""
-        with _naming_shard(url), whole_file(url, "wb", self.storage_options, counted_by=self.policy) as file:
+        with _naming_shard(url), whole_file(url, "wb", self.storage_options, counted_by=self.error_policy) as file:
             counted = CountedFile(file, self._count)
             number = self._fill(counted, content)
         name = url.rpartition("/")[2]
