@@ -92,6 +92,7 @@ def test_training(breast_cancer: None) -> None:
     assert train_func()(train_dataset) == 2 * 569
 
 
+@pytest.mark.timeout(180)  # Ray Train starts two workers, each of which imports torch
 def test_training_by_ray_train(breast_cancer: None, local_ray: None, tmp_path: Path) -> None:
     from ray import train
     from ray.train import RunConfig, ScalingConfig
