@@ -3338,15 +3338,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `mode` says what happens to files of an earlier run, which have such names:
 
-        - `"error"` raises FileExistsError before the first item, also for the index of a run in another format.
+        - `"error"` raises FileExistsError before the first item.
         - `"overwrite"` replaces them all: each new file the one of its name, when it is complete; the others are removed at
           the end of the pass. A pass that fails thus leaves new files and earlier ones.
         - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
 
-        In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
-        would take them too. Where the chain itself reads such files in, above or below the folder, all modes raise
-        ValueError before the first item. Each pass is a run: a second one over the same writer is an error without a
-        `mode`. A resumed pass goes on in every mode.
+        The first two also raise for files of a run in another format and, in a plain folder, for files of the format that
+        have other names, as readers of the folder would take them too. Where the chain itself reads such files in, above or
+        below the folder, all modes raise ValueError before the first item. Each pass is a run: a second one over the same
+        writer is an error without a `mode`. A resumed pass goes on in every mode.
 
         `rows_per_group` is the number of rows of a row group: what is held in
         memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.

@@ -198,9 +198,9 @@ def test_tensors_keep_shape_and_dtype_and_every_bit(
     parquet = [url for url, _ in written(source, folder, "parquet", rows_per_file, batched=batched)]
     read = torch.cat([_tensor(pq.read_table(url).column("x")) for url in parquet])
     assert bits_of(read.numpy()) == bits_of(array)
-    npz = [url for url, _ in written(source, folder, "npz", rows_per_file, batched=batched)]
+    npz = [url for url, _ in written(source, folder / "npz", "npz", rows_per_file, batched=batched)]
     assert bits_of(np.concatenate([np.load(url)["x"] for url in npz])) == bits_of(array)
-    npy = [url for url, _ in written(source, folder, "npy", rows_per_file, column="x", batched=batched)]
+    npy = [url for url, _ in written(source, folder / "npy", "npy", rows_per_file, column="x", batched=batched)]
     assert bits_of(np.concatenate([np.load(url) for url in npy])) == bits_of(array)
 
 

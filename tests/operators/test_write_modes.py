@@ -24,6 +24,7 @@ import penstock as ps
 from penstock import MultiProcessingReadingService
 from penstock.pipes.bases.writing import write_rows
 from penstock.pipes.bases.writing.numbered_files import NumberedFiles
+from penstock.pipes.bases.writing.write_shards import Mode
 from penstock.pipes.iter import IterableWrapper, write_tar
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
 from programs import python
@@ -124,7 +125,7 @@ def test_files_end_at_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         batches = [{"id": torch.zeros(size, dtype=torch.int64)} for size in sizes]
         source = IterableWrapper(batches)
         for kind in ("write_parquet", "write_numpy"):
-            dp = getattr(source, kind)(tmp_path, batched=True, mode="overwrite")
+            dp = getattr(source, kind)(tmp_path / kind, batched=True, mode="overwrite")
             assert written(dp) == [1000, 1000, 1000, 500]
             if len(sizes) == 3:
                 assert_resumes_everywhere(lambda dp=dp: copy.deepcopy(dp))
@@ -299,13 +300,14 @@ def test_each_pass_is_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [None, 2])
-def test_the_index_of_a_run_in_another_format_stays(place: tuple[str, Path], workers: int | None) -> None:
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_a_run_in_another_format_is_not_replaced(place: tuple[str, Path], workers: int | None, mode: Mode) -> None:
     url, folder = place
     loaded(rows(range(9)).write_parquet(url, 2), workers)
     before = {name: (folder / name).read_bytes() for name in names(folder)}
     for again in (None, 2):
-        with pytest.raises(FileExistsError, match=rf"{url}/ has an index of an earlier run, '_part-index.*\.json'"):
-            loaded(rows(range(9)).write_csv(url), again)
+        with pytest.raises(FileExistsError, match=rf"{url}/ has \d files .* in another format, such as 'part"):
+            loaded(rows(range(9)).write_csv(url, mode=mode), again)
         assert {name: (folder / name).read_bytes() for name in names(folder)} == before
     for numbers in (range(4), range(4, 7)):
         loaded(rows(numbers).write_csv(url, mode="append"), workers)
@@ -315,19 +317,56 @@ def test_the_index_of_a_run_in_another_format_stays(place: tuple[str, Path], wor
     assert sorted(told) == sorted(path.name for path in folder.glob("part-*"))
 
 
-@pytest.mark.parametrize(("first", "then"), [(None, None), (None, 2), (2, None), (2, 2), (3, 2)])
-def test_overwrite_replaces_a_run_in_another_format(
-    place: tuple[str, Path], first: int | None, then: int | None
-) -> None:
-    url, folder = place
-    loaded(rows(range(9)).write_parquet(url, 2), first)
-    (folder / "notes.parquet.txt").write_bytes(b"kept")
-    loaded(rows(range(5)).write_csv(url, mode="overwrite"), then)
-    assert {path.suffix for path in folder.glob("part-*")} == {".csv"}
-    assert ids_in(folder, "write_csv") == [*range(5)]
-    assert (folder / "notes.parquet.txt").exists()
-    listed = [entry["name"] for path in folder.glob("_*") for entry in json.loads(path.read_bytes())["shards"]]
-    assert sorted(listed) == sorted(path.name for path in folder.glob("part-*"))
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_a_chain_does_not_remove_the_files_that_it_reads(tmp_path: Path, mode: Mode) -> None:
+    rows(range(9)).write_parquet(tmp_path, 2).run()
+    with pytest.raises(FileExistsError, match="in another format, such as 'part-00000.parquet': remove them"):
+        ps.read_parquet(tmp_path).write_csv(tmp_path, mode=mode).run()
+    assert ids_in(tmp_path) == [*range(9)]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "then"),
+    [
+        ("write_tar", "write_csv"),
+        ("write_csv", "write_tar"),
+        ("write_parquet", "write_tar"),
+        ("write_json", "write_csv"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_a_killed_run_in_another_format_counts(tmp_path: Path, earlier: str, then: str, mode: Mode) -> None:
+    writing = iter(getattr(rows(range(9)), earlier)(tmp_path, 2))
+    next(writing)
+    del writing  # without an index
+    with pytest.raises(FileExistsError, match=rf"in another format, such as 'part-00000\.{ENDINGS[earlier]}'"):
+        getattr(rows(range(9)), then)(tmp_path, mode=mode).run()
+
+
+def test_arrays_of_another_kind_are_of_another_format(tmp_path: Path) -> None:
+    rows(range(3)).write_numpy(tmp_path).run()
+    with pytest.raises(FileExistsError, match="in another format, such as 'part-00000.npz'"):
+        rows(range(3)).write_numpy(tmp_path, column="id", mode="overwrite").run()
+
+
+def test_with_a_template_the_index_tells_the_format(tmp_path: Path) -> None:
+    rows(range(9)).write_parquet(f"{tmp_path}/a-{{shard}}.parquet", 2).run()
+    with pytest.raises(FileExistsError, match="has 5 files of an earlier run in another format, such as 'a-0.parquet'"):
+        rows(range(9)).write_csv(f"{tmp_path}/a-{{shard}}.csv", mode="overwrite").run()
+    for path in tmp_path.glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(FileExistsError, match="has an index of an earlier run, '_a-index.json': mode='overwrite' repl"):
+        rows(range(9)).write_csv(f"{tmp_path}/a-{{shard}}.csv").run()
+    rows(range(9)).write_csv(f"{tmp_path}/a-{{shard}}.csv", mode="overwrite").run()
+    assert names(tmp_path) == ["_a-index.json", "a-0.csv"]
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "not JSON", "{}", '{"shards": 3}'])
+@pytest.mark.parametrize("mode", ["error", "overwrite"])
+def test_an_index_that_is_none_is_named(tmp_path: Path, content: str, mode: Mode) -> None:
+    (tmp_path / "_part-index.json").write_text(content)
+    with pytest.raises(ValueError, match="_part-index.json is not an index of a writer: remove it"):
+        rows(range(3)).write_csv(tmp_path, mode=mode).run()
 
 
 def test_a_mode_that_there_is_not_is_an_error() -> None:

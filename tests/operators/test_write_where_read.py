@@ -115,7 +115,7 @@ def test_other_files_may_be_there(folder: Path) -> None:
     for dp in others:
         assert dp.run()["files"] == 1
     assert ps.read_parquet(above / "F2").rows().run()["items"] == 100
-    with pytest.raises(FileExistsError, match="has an index of an earlier run"):  # which would be replaced
+    with pytest.raises(FileExistsError, match="in another format"):
         ps.read_parquet(folder).write_json(folder).run()
 
 

@@ -61,6 +61,13 @@ class NumberedFiles:
         found = [name for name in names if name.endswith(self._suffixes) and self._number(name) is None]
         return [name for name in found if self.in_plain_folder and name[0] not in "._" and not is_part(name)]
 
+    def of_another_format(self, names: Collection[str]) -> list[str]:
+        """Return the names of a plain folder that are numbered as this writer's, and end otherwise."""
+        if not self.in_plain_folder:
+            return []
+        numbered = [name for name in names if self._number(name.rpartition(".")[0] + self._suffixes[0]) is not None]
+        return [name for name in numbered if not name.endswith(self._suffixes[0])]
+
     def indexes(self, options: Mapping[str, Any], counted_by: ErrorPolicy) -> list[str]:
         """Return the URLs of the indexes that are there."""
         before, after = self._index("\0").split("\0")
@@ -71,8 +78,7 @@ class NumberedFiles:
 
     def listed(self, indexes: Collection[str], options: Mapping[str, Any]) -> list[str]:
         """Return the names of the files that indexes list: those of passes that came to their end."""
-        content = [json.loads(read_whole(url, options)) for url in indexes]
-        return [entry["name"] for index in content for entry in index["shards"]]
+        return [name for url in indexes for name in _names_in(url, read_whole(url, options))]
 
     def remove(self, urls: Collection[str], options: Mapping[str, Any]) -> None:
         """Remove files."""
@@ -94,6 +100,15 @@ class NumberedFiles:
     def _index(self, label: str) -> str:
         folder, slash, name = f"{self._before}{label}{self._after}".rpartition("/")
         return f"{folder}{slash}{self._index_prefix}{name.rpartition('.')[0]}.json"
+
+
+def _names_in(url: str, index: bytes) -> list[str]:
+    try:
+        return [entry["name"] for entry in json.loads(index)["shards"]]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{without_secrets(url)} is not an index of a writer: remove it, or write to another folder"
+        ) from error
 
 
 def _check_template(template: str, suffixes: tuple[str, ...]) -> None:

@@ -90,8 +90,6 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         files that these can write are looked at: those of other readers may be of the same run. `again` says that a
         pass is run again from its start, so files that no index lists are its own.
 
-        An index counts as well: it may list files of another format.
-
         Raises FileExistsError where the mode does not allow them, and ValueError where the chain reads files there.
         """
         if self._unread is not None:
@@ -106,9 +104,11 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         if self.mode == "append":
             return self._first_free(parts, mine, again)
         names = self._files.names(self.storage_options, self.error_policy)
+        indexes = self._files.indexes(self.storage_options, self.error_policy)
+        self._expect_one_format(names, indexes)
         self._expect_no_others(names)
         if self.mode == "error":
-            self._expect_no_earlier(names, parts, mine)
+            self._expect_no_earlier(names, indexes, parts, mine)
         return 0
 
     def _first_free(self, parts: int, mine: set[int], again: bool) -> int:
@@ -122,6 +122,17 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             first += parts
         return first
 
+    def _expect_one_format(self, names: list[str], indexes: list[str]) -> None:
+        """Raise FileExistsError for files of a run in another format, which this one would not replace."""
+        files = self._files
+        listed = files.listed(indexes, self.storage_options)
+        there = {*files.of_another_format(names), *listed}.intersection(names)
+        if others := sorted(name for name in there if not files.numbers([name])):
+            raise FileExistsError(
+                f"{without_secrets(files.folder)} has {_files(others)} of an earlier run in another format, such as "
+                f"{others[0]!r}: remove them, write to another folder, or with mode='append' beside them"
+            )
+
     def _expect_no_others(self, names: list[str]) -> None:
         """Raise FileExistsError where readers of the folder would take files that this step did not name."""
         if others := self._files.others(names):
@@ -131,7 +142,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 "mode='append' beside them"
             )
 
-    def _expect_no_earlier(self, names: list[str], parts: int, mine: set[int]) -> None:
+    def _expect_no_earlier(self, names: list[str], indexes: list[str], parts: int, mine: set[int]) -> None:
         """Raise FileExistsError for files of an earlier run that these parts of the stream would replace."""
         files = self._files
         folder = without_secrets(files.folder)
@@ -143,9 +154,10 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             )
         # Other readers may have ended, and have written theirs.
         of_this_run = {files.index_url(parts, each, 0) for each in range(parts) if each not in mine}
-        if earlier := sorted({*files.indexes(self.storage_options, self.error_policy)} - of_this_run):
+        if earlier := sorted({*indexes} - of_this_run):
             raise FileExistsError(
-                f"{folder} has an index of an earlier run, {earlier[0].rpartition('/')[2]!r}: write to another folder"
+                f"{folder} has an index of an earlier run, {earlier[0].rpartition('/')[2]!r}: mode='overwrite' "
+                "replaces it, and mode='append' writes beside it"
             )
 
     def _expect_another_folder(self) -> None:
@@ -184,17 +196,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     def _remove_earlier(self, parts: int, part: int) -> None:
         """Remove what this part of the stream has not replaced, now that the new files are whole."""
         options = self.storage_options
-        names = self._files.names(options, self.error_policy)
         end = part + parts * len(self.written)
-        numbers = self._files.numbers(names)
+        numbers = self._files.numbers(self._files.names(options, self.error_policy))
         earlier = [self._files.url(number) for number in numbers if number % parts == part and number >= end]
         replaced = [self._files.index_url(parts, each, 0) for each in range(parts)]
         indexes = self._files.indexes(options, self.error_policy)
         stale = [url for url in indexes if url not in replaced] if part == 0 else []
-        # Files of another format; this part's index is still that of the earlier run.
-        listed = {*self._files.listed([*stale, *{replaced[part]}.intersection(indexes)], options)}
-        listed.difference_update(name for name in names if self._files.numbers([name]))
-        earlier += [self._files.folder + name for name in listed.intersection(names)]
         self._files.remove([*earlier, *stale], options)
 
     def _bar(self) -> AbstractContextManager[None]:
