@@ -3664,8 +3664,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         then has the chain's length, which is otherwise unknown in advance.
 
         `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
-        else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
-        batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
+        else a random one, gives each epoch another order. `collate_fn` replaces all conversions. Where the kind of items
+        is known, it is called with a dict of arrays for each batch, as the function of `map_batches` is; elsewhere
+        with a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
         while the batch before is used. `drop_last` drops a short last batch.
 
         A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
@@ -4158,8 +4159,9 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         then has the chain's length, which is otherwise unknown in advance.
 
         `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
-        else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
-        batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
+        else a random one, gives each epoch another order. `collate_fn` replaces all conversions. Where the kind of items
+        is known, it is called with a dict of arrays for each batch, as the function of `map_batches` is; elsewhere
+        with a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
         while the batch before is used. `drop_last` drops a short last batch.
 
         A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the

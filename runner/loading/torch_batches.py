@@ -60,8 +60,9 @@ def iter_torch_batches(
     then has the chain's length, which is otherwise unknown in advance.
 
     `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
-    else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
-    batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
+    else a random one, gives each epoch another order. `collate_fn` replaces all conversions. Where the kind of items
+    is known, it is called with a dict of arrays for each batch, as the function of `map_batches` is; elsewhere
+    with a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
     while the batch before is used. `drop_last` drops a short last batch.
 
     A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
@@ -79,6 +80,12 @@ def iter_torch_batches(
     service = _service(reading_service, num_workers, prefetch_batches)
     chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
+    if batch_size is None and known is False:
+        raise ValueError("the chain's items are rows: give a batch_size, the number of rows in a batch")
+    if known is not None and collate_fn is not None and not isinstance(collate_fn, _InFormat):
+        collate_fn = _InFormat("numpy", collate_fn)
+    if known and isinstance(collate_fn, _InFormat):
+        chain = keeping_times(chain, collate_fn.format)
     chain = _columns(chain, batch_size, known, dtypes, collate_fn)
     are_tensors = bool(known) and collate_fn is None
     in_main_process = are_tensors and not _is_of_ranks(service)
@@ -114,13 +121,10 @@ def iter_batches(
     [{'x': array([1., 2.]), 'name': array(['a', 'b'], dtype=object)}]
     """
     converter("batch_format", batch_format)  # raises for an unknown one
-    chain = readable(dp)
-    if gives_batches(chain) if batched is None else batched:
-        chain = keeping_times(chain, batch_format)
     return iter_torch_batches(
-        chain,
+        dp,
         batch_size,
-        collate_fn=partial(_in_format, batch_format),
+        collate_fn=_InFormat(batch_format),
         local_shuffle_buffer_size=local_shuffle_buffer_size,
         drop_last=drop_last,
         prefetch_batches=prefetch_batches,
@@ -129,11 +133,6 @@ def iter_batches(
         batched=batched,
         reading_service=reading_service,
     )
-
-
-def _in_format(name: str, batch: Any) -> Any:
-    columns = columns_of_rows(batch) if isinstance(batch, list) else as_batch(batch)
-    return own_copy(converter("batch_format", name)(columns))
 
 
 def _check_arguments(
@@ -157,6 +156,21 @@ def _check_arguments(
             raise ValueError("give dtypes or collate_fn, not both: let collate_fn make tensors of these dtypes")
     if local_shuffle_buffer_size is not None:
         expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
+
+
+class _InFormat:
+    """Convert each batch to a format, and call `then` with it."""
+
+    def __init__(self, format: str, then: Callable[[Any], Any] | None = None) -> None:
+        self.format = format
+        self.then = then
+
+    def __call__(self, batch: Any) -> Any:
+        if self.then is not None and isinstance(batch, list) and not isinstance(batch[0], Mapping):
+            return self.then(batch)
+        columns = columns_of_rows(batch) if isinstance(batch, list) else as_batch(batch)
+        converted = own_copy(converter("batch_format", self.format)(columns))
+        return converted if self.then is None else self.then(converted)
 
 
 def _service(
@@ -183,7 +197,7 @@ def _columns(
     collate_fn: Callable[[Any], Any] | None,
 ) -> IterDataPipe[Any]:
     """Return a chain of column batches: rows are gathered, and columns are tensors unless `collate_fn` makes them."""
-    leave: Callable[[Any], bool] = _is_no_batch
+    leave: Callable[[Any], bool] = partial(_is_no_batch, dtypes)
     if batch_size is not None:
         chain, leave = RowGatherer(chain, batch_size, batched), are_rows
     if collate_fn is not None:
@@ -245,8 +259,12 @@ def _is_of_ranks(service: ReadingServiceInterface) -> bool:
     return isinstance(service, DistributedReadingService)
 
 
-def _is_no_batch(item: Any) -> bool:
-    return not may_be_batch(item)
+def _is_no_batch(dtypes: Dtypes | None, item: Any) -> bool:
+    if may_be_batch(item):
+        return False
+    if dtypes is not None:
+        raise TypeError("dtypes are those of columns, and this item is no batch: give a batch_size for rows")
+    return True
 
 
 class _Cutter(Rebatcher):

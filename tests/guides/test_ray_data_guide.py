@@ -328,8 +328,8 @@ def test_the_arguments_of_a_dataloader(images: str) -> None:
         device="cpu",
     )
     assert [batch["image"].shape for batch in loader] == [(2, 32, 32, 3)]
-    counted = ds.iter_torch_batches(batch_size=2, collate_fn=len)
-    assert list(counted) == [2, 1]
+    counted = ds.iter_torch_batches(batch_size=2, collate_fn=lambda batch: batch["image"].shape)
+    assert list(counted) == [(2, 32, 32, 3), (1, 32, 32, 3)]
 
 
 # What else people type of Ray Data

@@ -54,7 +54,7 @@ def test_iter_torch_batches_takes_the_arguments_of_the_guide() -> None:
     )
     found = [*batches]
     assert [batch["x"].dtype for batch in found] == [torch.float64] * 3
-    collated = dp.iter_torch_batches(batch_size=5, collate_fn=lambda batch: batch.num_rows)
+    collated = dp.iter_torch_batches(batch_size=5, collate_fn=lambda batch: len(batch["x"]))
     assert list(collated) == [5, 5]
 
 

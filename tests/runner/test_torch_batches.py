@@ -33,7 +33,7 @@ def dicts(sizes=(5, 1, 4)):
         yield {"id": batch["id"].to_numpy(), "x": torch.tensor(batch["x"].to_pylist()), "n": batch["n"].to_pylist()}
 
 
-def told(sizes=(5, 1, 4)):
+def declared(sizes=(5, 1, 4)):
     return arrow(sizes)
 
 
@@ -46,13 +46,13 @@ KINDS = {
     "arrow": arrow,
     "tables": lambda: map(pa.Table.from_batches, ([each] for each in arrow())),
     "dicts": dicts,
-    "told": told,
+    "declared": declared,
 }
 every_kind = pytest.mark.parametrize("make", [*KINDS.values(), rows], ids=[*KINDS, "rows"])
 
 
 def loaded(make, *arguments, **options):
-    batched = True if make in (dicts, told) else None
+    batched = True if make in (dicts, declared) else None
     return iter_torch_batches(wrapped([*make()]), *arguments, batched=batched, **options)
 
 
@@ -128,10 +128,29 @@ def test_pairs_of_tensors_that_are_batches_are_left_alone_without_a_batch_size()
 
 @every_kind
 def test_collate_fn_gets_each_batch_before_any_conversion(make):
-    kinds = {rows: list, dicts: dict}
+    kinds = {rows: list, dicts: dict, declared: dict}
     seen = list(loaded(make, 4, collate_fn=lambda batch: batch))
     assert {type(batch) for batch in seen} == {kinds.get(make, pa.RecordBatch)}
     assert [len(batch if make is rows else batch["id"]) for batch in seen] == [4, 4, 2]
+
+
+@pytest.mark.parametrize("make", [lambda: in_batches(), lambda: in_batches().rows()], ids=["batches", "rows"])
+def test_collate_fn_gets_arrays_where_the_chain_tells_the_kind(make):
+    seen = list(iter_torch_batches(make(), 30, collate_fn=lambda batch: batch))
+    assert [type(batch) for batch in seen] == [dict, dict]
+    assert [batch["id"].tolist() for batch in seen] == [[*range(30)], [*range(30, 34)]]
+    assert {type(batch["id"]) for batch in seen} == {np.ndarray}
+
+
+def test_dtypes_of_items_that_are_no_batches_are_an_error():
+    with pytest.raises(TypeError, match="dtypes are those of columns, and this item is no batch: give a batch_size"):
+        list(iter_torch_batches(wrapped([*rows()]), None, torch.float16))
+
+
+def test_rows_without_a_batch_size_are_an_error():
+    for read in (iter_torch_batches, ps.IterDataPipe.iter_batches):
+        with pytest.raises(ValueError, match="the chain's items are rows: give a batch_size"):
+            read(ps.from_items([{"id": 1}]), batch_size=None)
 
 
 def test_rows_of_different_shapes_are_padded_by_collate_fn():
@@ -250,15 +269,15 @@ def test_a_state_in_the_middle_of_a_batch_that_is_cut_goes_on_with_workers_and_w
         return [(batch["id"].tolist(), json.dumps(made.state_dict())) for batch in batches]
 
     with loader(2) as with_workers, loader(0) as without:
-        told = noted(with_workers, with_workers)
-        expected, after = [batch for batch, _ in told], ids(with_workers)
+        states = noted(with_workers, with_workers)
+        expected, after = [batch for batch, _ in states], ids(with_workers)
         assert sorted(chain.from_iterable(expected)) == [*range(34)]
-        for number, (_, state) in enumerate(told[:-1], start=1):
+        for number, (_, state) in enumerate(states[:-1], start=1):
             without.load_state_dict(json.loads(state))
             rest = noted(without, without)
             assert [batch for batch, _ in rest] == expected[number:]
             assert ids(without) == after
-        without.load_state_dict(json.loads(told[0][1]))
+        without.load_state_dict(json.loads(states[0][1]))
         for number, (_, state) in enumerate(noted(without, without)[:-1], start=2):
             with_workers.load_state_dict(json.loads(state))
             assert ids(with_workers) == expected[number:]
