@@ -154,4 +154,6 @@ def steps_around(read: IterDataPipe[Any], steps: Steps) -> Steps:
         own = {name: each.save(each.fresh()) for name, each in fields_of(type(pipe)).items() if each.saved}
         after.insert(0, {"own": own} if own else {})
         (pipe,) = sources_of(pipe)
-    return [*steps, *({**node, "sources": [len(steps) - 1 + place]} for place, node in enumerate(after))]
+    for place, node in enumerate(after, start=len(steps) - 1):
+        node["sources"] = [place]
+    return [*steps, *after]
