@@ -3604,7 +3604,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def explain(self) -> penstock.views.explanation.Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
-        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
         >>> import penstock as ps
         >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
@@ -4099,7 +4099,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     def explain(self) -> penstock.views.explanation.Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
-        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
         >>> import penstock as ps
         >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
