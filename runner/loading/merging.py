@@ -83,7 +83,7 @@ def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _items_of(state: Mapping[str, Any]) -> Any:
-    """Return how many items each shard has given; ranks that read the same may record positions differently."""
+    """Return how many items each shard has yielded; ranks that read the same may record positions differently."""
     steps = state["state"]["steps"]
     own = steps[-1].get("own") if steps else None
     return own and (own["given"], {position[0]: position[3] for position in own["standing"]})

@@ -107,22 +107,22 @@ class Consumer:
     def follow(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the same items, and measure how long they are waited for."""
         items = iter(items)
-        given: float | None = None
+        yielded_at: float | None = None
         while True:
             asked = time.perf_counter()
-            if given is not None:
-                self.worked += asked - given
+            if yielded_at is not None:
+                self.worked += asked - yielded_at
             try:
                 item = next(items)
             except StopIteration:
                 return
             finally:
                 arrived = time.perf_counter()
-                if given is None:
+                if yielded_at is None:
                     self.first += arrived - asked
                 else:
                     self.waited += arrived - asked
-                given = arrived
+                yielded_at = arrived
             self.items += 1
             yield item
 
@@ -236,7 +236,7 @@ def add_up_times(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> li
     total: list[StepTimes] = []
     for steps in chains:
         if [step.name for step in steps] != [step.name for step in total[: len(steps)]]:
-            total = [*steps]  # a user's function made different chains: the last one stands for all
+            total = [*steps]  # a user's function made different chains: the last one counts
             continue
         for before, step in zip(total, steps, strict=True):
             _add(before, step, but=("threads", "processes") if in_turn else ())
