@@ -192,10 +192,13 @@ class StepInfo:
 class ChainInfo:
     """The steps of a chain, sources first, and the plan by which a loader reads it, if one does."""
 
-    def __init__(self, end: DataPipe, plan: ReadPlan | None = None) -> None:
+    def __init__(
+        self, end: DataPipe, plan: ReadPlan | None = None, stop: Callable[[DataPipe], bool] = lambda pipe: False
+    ) -> None:
         steps: dict[int, StepInfo] = {}
-        for pipe in sources_first(end):
-            step = steps[id(pipe)] = StepInfo(pipe, [steps[id(source)] for source in sources_of(pipe)])
+        for pipe in sources_first(end, stop=stop):
+            sources = [] if stop(pipe) else sources_of(pipe)
+            step = steps[id(pipe)] = StepInfo(pipe, [steps[id(source)] for source in sources])
             for source in step.sources:
                 source.readers.append(step)
         self.steps = [*steps.values()]
