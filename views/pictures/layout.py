@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Box", "Layout", "lay_out", "rows_of"]
+__all__ = ["Box", "Layout", "lay_out", "row_numbers"]
 
 _BETWEEN = 18.0
 """The least space between two boxes of a row."""
@@ -41,7 +41,7 @@ class Layout:
     height: float
 
 
-def rows_of(sources: Sequence[Sequence[int]]) -> list[int]:
+def row_numbers(sources: Sequence[Sequence[int]]) -> list[int]:
     """Return the rows of boxes, which are listed sources first and all lead to the last; each has its `sources`."""
     below = [0] * len(sources)  # the rows below each box
     for reader in reversed(range(len(sources))):
@@ -75,7 +75,7 @@ def _ordered(
     boxes: list[Box], sources: Sequence[Sequence[int]]
 ) -> tuple[list[list[Box]], dict[tuple[int, int], list[Box]]]:
     """Return the boxes of each row from left to right, and those on the way of each line, by its source and reader."""
-    row_of = rows_of(sources)
+    row_of = row_numbers(sources)
     rows: list[list[Box]] = [[] for _ in range(max(row_of) + 1)]
     paths: dict[tuple[int, int], list[Box]] = {}
     seen: set[int] = set()

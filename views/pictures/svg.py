@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ..text import cut, escaped, length
-from .layout import Box, Point, lay_out, rows_of
+from .layout import Box, Point, lay_out, row_numbers
 from .nodes import DIVIDES, PictureNode
 from .palette import paint, rules
 
@@ -36,7 +36,7 @@ _STRANDS = (-4.0, 0.0, 4.0)
 def svg_of(nodes: Sequence[PictureNode], workers: str | None = None) -> str:
     """Return the picture of nodes. `workers` names the place of those that the main process does not run."""
     sources = [[*node.sources] for node in nodes]
-    boxes = [Box(width, _height(node)) for node, width in zip(nodes, _widths(nodes, rows_of(sources)), strict=True)]
+    boxes = [Box(width, _height(node)) for node, width in zip(nodes, _widths(nodes, row_numbers(sources)), strict=True)]
     layout = lay_out(boxes, sources, _GAP)
     width, height = layout.width + 2 * _MARGIN, layout.height + _GAP + 2 * _MARGIN
     body = [
