@@ -59,8 +59,8 @@ def explain(dp: DataPipe) -> Explanation:
     Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
     >>> import penstock as ps
-    >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
-    .shuffle(buffer_size=10_000)
+    >>> print(ps.iter.IterableWrapper(range(10)).batch(2).shuffle().explain().warnings[0].mend)
+    .shuffle().batch(…), with the shuffle first
     """
     return explained(dp)
 
