@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 import os
 from statistics import median
+from typing import TYPE_CHECKING
 
-from .times import StepTimes, Times, WorkerTimes, reading_threads
+from .times import StepTimes, WorkerTimes, reading_threads
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 __all__ = ["verdict"]
 
@@ -33,7 +37,7 @@ _SLOWER = 1.7
 """A worker is slower than the others if an item takes this many times as long."""
 
 
-def verdict(profile: Times) -> str:
+def verdict(profile: Profile) -> str:
     """Return what limits the rate, in a sentence or two."""
     consumer = profile.consumer
     # Without the wait for the first item, while processes start.
@@ -47,24 +51,17 @@ def verdict(profile: Times) -> str:
             f"The input keeps up: the program waits for it {consumer.waited / seconds:.0%} of the time. A faster input "
             "would change nothing; the time is in what the program does with the items."
         )
-    return ("The input is the bottleneck: " if profile.is_loader else "") + _of_input(profile, seconds)
-
-
-def _of_input(profile: Times, seconds: float) -> str:
-    reading = [step for step in profile.main if step.works_in == "workers"]
-    if reading and not profile.workers:
-        return "in which step is unknown, since no worker has reported yet."
-    others = sum(step.work for step in profile.main if step.works_in != "workers")
-    if reading and sum(step.waiting for step in reading) >= others:
-        return _in_workers(profile)
-    return _in_thread(profile, profile.main, None, seconds)
+    begin = "The input is the bottleneck: " if profile.is_loader else ""
+    return begin + _in_thread(profile, profile.main, None, seconds)
 
 
 # Workers
 
 
-def _in_workers(profile: Times) -> str:
+def _in_workers(profile: Profile) -> str:
     workers, consumer = profile.workers, profile.consumer
+    if not workers:
+        return "in which step is unknown, since no worker has reported yet."
     slowest = max(workers, key=_time_of_item)
     others = [worker for worker in workers if worker is not slowest]
     usual = median(map(_time_of_item, others)) if others else math.inf
@@ -90,28 +87,18 @@ def _in_workers(profile: Times) -> str:
             "crop, resize or encode before the end of the workers' chain, keep uint8 until to_device, or batch in the "
             "workers."
         )
-    slowest_step = max(profile.in_workers, key=_takes, default=None)
-    if slowest_step is not None and slowest_step.works_in == "another process":
+    dispatched = sum(_takes(step) for step in profile.in_workers if step.works_in == "another process")
+    if dispatched > 0.5 * busy:
         return (
-            f"{profile.share(slowest_step):.0%} of the workers' time is waiting for the one process that reads what "
-            "comes before sharding_round_robin_dispatch. Do the slow steps after it, where each worker does its part."
+            f"{dispatched / busy:.0%} of the workers' time is waiting for the one process that reads what comes before "
+            "sharding_round_robin_dispatch. Do the slow steps after it, where each worker does its part."
         )
-    in_step = _in_thread(profile, profile.in_workers, None, busy)
-    return f"{in_step} {_more_workers(profile, busy / total, busy + sending)}"
-
-
-def _more_workers(profile: Times, share: float, work: float) -> str:
-    """Say how many workers would keep up with the program."""
-    number = next(step.processes for step in profile.main if step.works_in == "workers")
-    number = min(number, len(profile.workers))  # autotune may have ended some
-    text = f"{number} workers read" if number > 1 else "1 worker reads"
-    text += f", busy {share:.0%} of the time."
-    consumer, processors = profile.consumer, os.cpu_count() or 1
-    if share > _FULL and consumer.worked > _DOES_NOTHING * consumer.waited:
-        wanted = math.ceil(work / consumer.worked)
-        if wanted > number:
-            text += f" {wanted} workers would keep up"
-            text += "." if wanted <= processors else f", with as many processors; here are {processors}."
+    number, wanted = len(workers), math.ceil((busy + sending) / (consumer.worked or 1e-9))
+    text = _in_thread(profile, profile.in_workers, None, busy)
+    text += f" {number} workers read" if number > 1 else " 1 worker reads"
+    text += f", busy {busy / total:.0%} of the time."
+    if busy > _FULL * total and wanted > number and consumer.worked > _DOES_NOTHING * consumer.waited:
+        text += f" {wanted} workers would keep up, on as many processors; here are {os.cpu_count()}."
     return text
 
 
@@ -126,7 +113,7 @@ def _time_of_item(worker: WorkerTimes) -> float:
 # Threads
 
 
-def _in_thread(profile: Times, steps: list[StepTimes], thread: int | None, seconds: float) -> str:
+def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, seconds: float) -> str:
     """Say what limits the rate of the thread of one step, or of the last reader."""
     here = [step for step, its_thread in zip(steps, reading_threads(steps), strict=True) if its_thread == thread]
     if not here:
@@ -139,13 +126,19 @@ def _in_thread(profile: Times, steps: list[StepTimes], thread: int | None, secon
         blocked = min(step.blocked, seconds - step.waiting)
         if step.reads_ahead and step.works_in != "workers" and min(step.waiting, blocked) > _IN_TURN * seconds:
             return _of_small_buffer(step, seconds)
-    waited = max(here, key=_waits)
-    slowest = max(here, key=_takes)
-    if _waits(waited) <= _takes(slowest):
-        return _of_step(profile, steps, slowest, sum(map(_takes, here)) + sum(map(_waits, here)))
-    if waited.threads:
-        return _of_pool(profile, steps, here, waited, seconds)
-    return _in_thread(profile, steps, steps.index(waited), seconds)
+    step = max(here, key=_takes)
+    if step.works_in == "workers":
+        return _in_workers(profile)
+    if step.reads_ahead and step.waiting > step.own:
+        return _in_thread(profile, steps, steps.index(step), seconds)
+    if step.threads and step.works_in:  # other threads only fetch for it, as those of a stream
+        # The first item, which is not in `seconds`, may have taken most of the work.
+        use = min(step.busy * step.processes / (step.threads * seconds), 1.0)
+        read = max((each for each in here if each is not step), key=_takes, default=step)
+        if use > _FULL or read is step or _takes(read) < 0.2 * seconds:
+            return _of_pool(profile, steps, step, use)
+        step = read
+    return _of_step(profile, steps, step, sum(map(_takes, here)))
 
 
 def _of_small_buffer(step: StepTimes, seconds: float) -> str:
@@ -158,13 +151,11 @@ def _of_small_buffer(step: StepTimes, seconds: float) -> str:
     )
 
 
-def _of_step(profile: Times, steps: list[StepTimes], step: StepTimes, total: float) -> str:
-    if step.retrying > 0.5 * _takes(step):
-        return _of_retries(step, step.retrying / _takes(step))
+def _of_step(profile: Profile, steps: list[StepTimes], step: StepTimes, total: float) -> str:
     text = f"{_takes(step) / total if total else 0.0:.0%} of the time is in `{step.label}`."
-    if (cache := _cache_after(steps, step)) is not None:
-        text += _of_cold_cache(cache)
-    elif step.hint:
+    if (known := _of_known_cause(steps, step, text)) is not None:
+        return known
+    if step.hint:
         text += f" {step.hint}"
     elif not step.sources:
         text += " It is the source: read ahead with prefetch(), read several files at once, or move the data nearer."
@@ -173,26 +164,17 @@ def _of_step(profile: Times, steps: list[StepTimes], step: StepTimes, total: flo
     return text
 
 
-def _of_pool(profile: Times, steps: list[StepTimes], here: list[StepTimes], step: StepTimes, seconds: float) -> str:
-    """Say what limits the rate of a pool, which is one of the steps `here` in the thread of its reader."""
-    if step.retrying > 0.5 * step.busy:
-        return _of_retries(step, step.retrying / step.busy)
-    number = step.threads // step.processes
-    # The first item, which is not in `seconds`, may have taken most of the work.
-    use = min(step.busy / (number * seconds), 1.0)
-    read = [each for each in here if each is not step]
-    if use < _FULL and read and max(map(_takes, read)) > 0.2 * seconds:
-        return _of_step(profile, steps, max(read, key=_takes), sum(map(_takes, read)))
+def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, use: float) -> str:
     text = f"{profile.share(step):.0%} of the work is in `{step.label}`, "
     if step.tuned:
         return f"{text}which finds its numbers while it is read, so far {step.tuned}."
     text += f"whose {step.works_in} are busy {use:.0%} of the time."
-    if (cache := _cache_after(steps, step)) is not None:
-        return text + _of_cold_cache(cache)
+    if (known := _of_known_cause(steps, step, text)) is not None:
+        return known
     if is_waiting := step.works_in == "threads" and step.cpu < 0.5 * step.busy:
         text += (
-            f" They mostly wait, as for a network or disk, so more threads would help: try {4 * number}, unless "
-            "other programs keep the processors busy."
+            f" They mostly wait, as for a network or disk, so more threads would help: try "
+            f"{4 * step.threads // step.processes}, unless other programs keep the processors busy."
         )
     if step.hint:
         text += f" {step.hint}"
@@ -201,12 +183,32 @@ def _of_pool(profile: Times, steps: list[StepTimes], here: list[StepTimes], step
     return text
 
 
+def _of_known_cause(steps: list[StepTimes], step: StepTimes, text: str) -> str | None:
+    """Return what to say of a step that waits before other attempts, or whose results a cache keeps."""
+    if step.retrying > 0.5 * step.work:
+        return (
+            f"`{step.label}` waits before another attempt for {step.retrying / step.work:.0%} of its time: "
+            f"{step.retried:,} attempts failed. Look at why they fail (stats() has the last errors), ask for less at "
+            "once, or retry sooner, as Retry(…, backoff=0.01)."
+        )
+    reached = {steps.index(step)}
+    for place, each in enumerate(steps):
+        if reached & {*each.sources}:
+            if each.is_cache:
+                return (
+                    f"{text} This pass fills the cache of `{each.label}`; later passes do not need this step. Profile "
+                    "a second pass, or fill the cache beforehand."
+                )
+            reached.add(place)
+    return None
+
+
 def _holds_the_gil(step: StepTimes, seconds: float) -> bool:
     calls_function = step.works_in == "threads" and step.name in _CALL_FUNCTIONS
     return calls_function and step.cpu < _PART * step.busy and _LEAST_OF_GIL < step.cpu / seconds < _MOST_OF_GIL
 
 
-def _of_gil(profile: Times, step: StepTimes, seconds: float) -> str:
+def _of_gil(profile: Profile, step: StepTimes, seconds: float) -> str:
     return (
         f"{profile.share(step):.0%} of the work is in `{step.label}`, whose {step.threads // step.processes} threads "
         f"wait for one another, if its function computes in Python and so holds the GIL: they use "
@@ -215,37 +217,6 @@ def _of_gil(profile: Times, step: StepTimes, seconds: float) -> str:
     )
 
 
-def _of_cold_cache(cache: StepTimes) -> str:
-    return (
-        f" This pass fills the cache of `{cache.label}`; later passes do not need this step. Profile a second pass, or "
-        "fill the cache beforehand."
-    )
-
-
-def _of_retries(step: StepTimes, share: float) -> str:
-    return (
-        f"`{step.label}` waits before another attempt for {share:.0%} of its time: {step.retried:,} attempts failed. "
-        "Look at why they fail (stats() has the last errors), ask for less at once, or retry sooner, as "
-        "Retry(…, backoff=0.01)."
-    )
-
-
-def _cache_after(steps: list[StepTimes], step: StepTimes) -> StepTimes | None:
-    """Return a cache that keeps what a step gives, directly or through others."""
-    reached = {steps.index(step)}
-    for place, each in enumerate(steps):
-        if reached & {*each.sources}:
-            if each.is_cache:
-                return each
-            reached.add(place)
-    return None
-
-
 def _takes(step: StepTimes) -> float:
-    """Return the time of a step in its reader's thread; waits for threads that only fetch for it are part of it."""
-    return step.own + step.waiting - _waits(step)
-
-
-def _waits(step: StepTimes) -> float:
-    """Return the time that its reader waits for threads or processes that do its work."""
-    return step.waiting if step.works_in in ("threads", "processes", "actors") or step.reads_ahead else 0.0
+    """Return the time of a step in its reader's thread."""
+    return step.own + step.waiting

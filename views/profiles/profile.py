@@ -7,7 +7,8 @@ import json
 import shutil
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ..pictures.nodes import Share
 from ..pictures.picture import Picture
 from ..text import in_words, sentence_in_page, with_unit
 from .bottleneck import verdict
-from .times import StepTimes, Times, reading_threads
+from .times import Consumer, StepTimes, WorkerTimes, reading_threads
 
 __all__ = ["Profile"]
 
@@ -32,14 +33,36 @@ _ALWAYS_SHOWN = 6
 
 
 @dataclass
-class Profile(Times):
+class Profile:
     """What the steps of a chain took, in all processes and threads.
 
     `print` shows a table and a sentence that names the bottleneck. A notebook shows the same in HTML.
     """
 
+    seconds: float
+    """How long the items were read."""
+    consumer: Consumer
+    main: list[StepTimes]
+    """The steps in the process that uses the items, sources first."""
+    in_workers: list[StepTimes] = field(default_factory=list)
+    """The steps in workers, sources first, all shards together."""
+    workers: list[WorkerTimes] = field(default_factory=list)
+    is_loader: bool = False
     picture: Picture | None = None
     """The chain, with a bar on each step."""
+
+    @property
+    def steps(self) -> list[StepTimes]:
+        """All steps, sources first."""
+        return [*self.in_workers, *self.main]
+
+    @cached_property
+    def _work(self) -> float:
+        return sum(step.work for step in self.steps)
+
+    def share(self, step: StepTimes) -> float:
+        """Return the share of a step in the work of all steps, from 0 to 1."""
+        return step.work / self._work if self._work else 0.0
 
     def shares(self, pipes: list[Any]) -> dict[int, Share]:
         """Return the bars of a picture: by the ids of the measured pipes of a chain, sources first, what they took."""

@@ -17,7 +17,6 @@ from ...state.step_text import arguments_of, is_data_set
 __all__ = [
     "Consumer",
     "StepTimes",
-    "Times",
     "WorkerTimes",
     "add",
     "add_up_times",
@@ -118,34 +117,6 @@ class WorkerTimes:
     def total(self) -> float:
         """All its time; never 0, so that shares of it can be taken."""
         return self.busy + self.sending + self.idle or 1.0
-
-
-@dataclass
-class Times:
-    """What the steps of a chain took, in all processes and threads."""
-
-    seconds: float
-    """How long the items were read."""
-    consumer: Consumer
-    main: list[StepTimes]
-    """The steps in the process that uses the items, sources first."""
-    in_workers: list[StepTimes] = field(default_factory=list)
-    """The steps in workers, sources first, all shards together."""
-    workers: list[WorkerTimes] = field(default_factory=list)
-    is_loader: bool = False
-
-    @property
-    def steps(self) -> list[StepTimes]:
-        """All steps, sources first."""
-        return [*self.in_workers, *self.main]
-
-    def share(self, step: StepTimes) -> float:
-        """Return the share of a step in the work of all steps, from 0 to 1."""
-        return step.work / self._work if self._work else 0.0
-
-    @functools.cached_property
-    def _work(self) -> float:
-        return sum(step.work for step in self.steps)
 
 
 def measure(chain: DataPipe) -> None:
