@@ -24,7 +24,7 @@ _SHORTEST_SPAN = 10e-6
 """Shorter calls are not drawn on a time line."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Measurements:
     """What was measured of a step, or of one of its threads."""
 
@@ -54,7 +54,7 @@ class Measurements:
     """How many items were ready then, summed over all looks."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)  # without slots, timing an item takes half as long again
 class Observer(Measurements):
     """Measures what one thread does for a step: the thread of its reader, or one that works for it."""
 

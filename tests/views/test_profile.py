@@ -188,13 +188,14 @@ def test_bytes_are_counted_where_they_are_read(tmp_path):
 
 def test_the_threads_of_a_pool_and_the_thread_of_a_prefetch_are_measured():
     dp = ps.iter.IterableWrapper(range(40)).threadpool_map(sleep_for(0.005), max_workers=4).prefetch(3)
-    steps = by_name(dp.profile())
+    profile = dp.profile()
+    steps = by_name(profile)
     assert steps["threadpool_map"].busy >= 0.2
     assert steps["threadpool_map"].threads == 4
     assert steps["threadpool_map"].cpu < 0.1
     assert steps["prefetch"].capacity == 3
     assert steps["prefetch"].waiting > 0
-    assert reading_threads(dp.profile().steps) == [2, 2, None]
+    assert reading_threads(profile.steps) == [2, 2, None]
 
 
 def test_a_time_line_has_the_steps_and_their_threads(tmp_path):

@@ -33,7 +33,7 @@ _TRIALS = 200
 _NO_ITEM: Any = object()
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class StepTimes(Measurements):
     """What a step did, in all the processes that run it."""
 
@@ -126,8 +126,9 @@ def measure(chain: DataPipe) -> None:
     for pipe in parts:
         if declares(pipe, "_observer"):
             pipe._observer = Observer(cost=cost)
-            if isinstance(pipe, TorchMapDataPipe):
-                pipe.__class__ = _measuring(type(pipe))
+            kind: Any = type(pipe)
+            if issubclass(kind, TorchMapDataPipe):
+                pipe.__class__ = _measuring(kind)
 
 
 def _cost_of_timing() -> tuple[float, float]:
@@ -161,8 +162,6 @@ def _measuring(cls: Any) -> Any:
     own = {"_is_measuring": True, "__getitem__": __getitem__, "functional_name": vars(cls).get("functional_name")}
     if hasattr(cls, "__getitems__"):
         own["__getitems__"] = property(__getitems__)
-    # Pickled by the name of the class, so that another process reads a pipe of that.
-    own |= {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     measuring = type(cls)(cls.__name__, (cls,), own)
     return measuring
 
@@ -176,10 +175,10 @@ def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
     """Return what the measured steps of chains took."""
     pipes = measured_steps(*chains)
     places = {id(pipe): place for place, pipe in enumerate(pipes)}
-    return [_times_of(pipe, sorted({places[id(e)] for e in sources_of(pipe) if id(e) in places})) for pipe in pipes]
+    return [_times_of(pipe, places) for pipe in pipes]
 
 
-def _times_of(pipe: Any, sources: list[int]) -> StepTimes:
+def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
     observer: Observer = pipe._observer
     everywhere = [observer, *observer.helpers]
     name = vars(type(pipe)).get("functional_name") or type(pipe).__name__
@@ -187,7 +186,7 @@ def _times_of(pipe: Any, sources: list[int]) -> StepTimes:
     times = StepTimes(
         name=name,
         label=pipe.in_a_chain() if is_data_set(pipe) else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
-        sources=sources,
+        sources=sorted({places[id(source)] for source in sources_of(pipe) if id(source) in places}),
         works_in=getattr(pipe, "works_in", None),
         is_cache="caches" in declared(pipe, "traits", ()),
         hint=pipe.faster,
