@@ -161,6 +161,13 @@ def test_branches_are_measured_each():
     assert len(profile.steps[-1].sources) == 2
 
 
+def test_a_data_set_is_one_step():
+    data, batch = ps.datasets.load("digits", split="train").batch(4).profile(2).steps
+    assert (data.label, data.items, data.sources) == ("Digits('train')", 8, [])
+    assert data.bytes > 0
+    assert batch.sources == [0]
+
+
 def test_skipped_and_retried_items_are_counted():
     tried = set()
 
