@@ -57,27 +57,27 @@ class _Staying:
 
 
 def _check_answer(request: Any, answer: Any) -> None:
-    told = answer.headers
-    if goes_elsewhere(answer.status_code, told):
+    headers = answer.headers
+    if goes_elsewhere(answer.status_code, headers):
         raise OSError(errno.EREMOTE, REDIRECTED)
     if answer.status_code not in (200, 206):
         return
     asked = {name.lower(): _text(value) for name, value in request.headers.items()}
     if "range" not in asked:
         return
-    expect_range(asked["range"], answer.status_code, told)
+    expect_range(asked["range"], answer.status_code, headers)
     version = asked.get("if-match", "")
-    if version and _bare(told.get("ETag", version)) != _bare(version):
+    if version and _bare(headers.get("ETag", version)) != _bare(version):
         raise OSError(errno.ESTALE, REPLACED)
     span = re.match(r"bytes=(\d+)-(\d+)$", asked["range"])
-    came = re.match(r"bytes (\d+)-(\d+)/", told.get("Content-Range", "")) or span
+    came = re.match(r"bytes (\d+)-(\d+)/", headers.get("Content-Range", "")) or span
     if span is None or came is None:
         return
     length = int(came[2]) + 1 - int(came[1])
-    if int(told.setdefault("Content-Length", str(length))) > length:  # set, so that a truncated body is noticed
+    if int(headers.setdefault("Content-Length", str(length))) > length:  # set, so that a truncated body is noticed
         raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
-    if int(told["Content-Length"]) < length:
-        raise ConnectionError(errno.EIO, f"{told['Content-Length']} of {length} bytes came")
+    if int(headers["Content-Length"]) < length:
+        raise ConnectionError(errno.EIO, f"{headers['Content-Length']} of {length} bytes came")
 
 
 def _text(value: str | bytes) -> str:

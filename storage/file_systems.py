@@ -202,10 +202,10 @@ def is_file(url: str, file_system: Any, path: str) -> bool:
     if not url.startswith((*OF_S3, *OF_WEB)):
         return bool(file_system.isfile(path))
     try:
-        told: Any = in_plain_words(url, file_system.info, path)
+        info: Any = in_plain_words(url, file_system.info, path)
     except FileNotFoundError:
         return False
-    return bool(told["type"] == "file")
+    return bool(info["type"] == "file")
 
 
 def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:

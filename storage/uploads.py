@@ -214,8 +214,8 @@ class _Upload(io.RawIOBase):
         self._unused.append(part.memory)
         if "ETag" not in answer:
             raise OSError(errno.EIO, "the server gave no ETag for a part", without_secrets(self._url))
-        told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
-        return {"PartNumber": number, "ETag": answer["ETag"], **told}
+        sums = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
+        return {"PartNumber": number, "ETag": answer["ETag"], **sums}
 
     def _call(self, method: str, **arguments: Any) -> Any:
         def request() -> Any:
@@ -229,8 +229,8 @@ class _Upload(io.RawIOBase):
 
 def _time_of(answer: Mapping[str, Any]) -> datetime:
     """Return the time of an answer by the server's clock."""
-    told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-    return parsedate_to_datetime(told) if told else datetime.now(UTC)
+    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return parsedate_to_datetime(date) if date else datetime.now(UTC)
 
 
 def _client_of(options: Mapping[str, Any]) -> Any:

@@ -82,7 +82,7 @@ def whole_file(
 
 
 def expect_writable(url: str, options: Mapping[str, Any]) -> None:
-    """Raise OSError for an address that is only read, and ValueError for one that stands for another object."""
+    """Raise OSError for an address that is only read, and ValueError for one that s3fs writes elsewhere."""
     check_written(url)
     link = first_link(url, options)
     if link is not None and link.keeps_files():

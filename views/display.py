@@ -32,7 +32,7 @@ def show_tree(pipe: DataPipe) -> str:
 
 @dataclass(frozen=True)
 class _Call:
-    """A step in a text. It has those of its sources that stand among its arguments, not before it."""
+    """A step in a text. It has those of its sources that are among its arguments, not before it."""
 
     name: str
     arguments: tuple[str, ...] = ()

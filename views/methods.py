@@ -56,7 +56,7 @@ def profile(dp: DataPipe, n: int | None = None, *, passes: int = 1) -> Profile:
 def explain(dp: DataPipe) -> Explanation:
     """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
-    Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+    Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
     >>> import penstock as ps
     >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)

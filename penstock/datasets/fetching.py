@@ -79,9 +79,9 @@ def fetch(resource: Resource, folder: str) -> str:
     placed = is_local_path(place) and os.path.exists(place)
     if not placed:
         _candidates(resource, folder)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(_one_at_a_time(resource, place, folder))
+            stack.enter_context(_one_at_a_time(resource, place, folder))
         except TimeoutError:
             raise
         except OSError:  # of a read-only folder, or another user's lock: verifying the file needs neither
@@ -95,15 +95,15 @@ def fetch(resource: Resource, folder: str) -> str:
 def unpacked(resource: Resource, folder: str) -> str:
     """Return the path or URL of the folder of an archive's files; unpack it first if that was not done.
 
-    Of a file that is compressed for itself, such as `cells.h5.gz`, return that of what it holds.
+    Of a file that is compressed for itself, such as `cells.h5.gz`, return that of its content.
     """
     target = _joined(folder, unpacked_name(resource.name))
-    done, told = _joined(folder, f".{resource.name}.unpacked"), _digest_text(resource)
-    if _was_unpacked(target, done, told):
+    done, digest = _joined(folder, f".{resource.name}.unpacked"), _digest_text(resource)
+    if _was_unpacked(target, done, digest):
         return target
     archive = fetch(resource, folder)
     with _one_at_a_time(resource, target, folder):
-        if not _was_unpacked(target, done, told):
+        if not _was_unpacked(target, done, digest):
             written = 0
             with progress_bar(f"unpack {resource.name}", lambda: written, unit="B"):
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
@@ -113,18 +113,18 @@ def unpacked(resource: Resource, folder: str) -> str:
                         shutil.copyfileobj(stream, file, 2**20)
                         written += file.tell()
             with whole_file(done, "wb", {}) as file:
-                file.write(told.encode())
-            _unpacked[done] = told
+                file.write(digest.encode())
+            _unpacked[done] = digest
     return target
 
 
-def _was_unpacked(target: str, done: str, told: str) -> bool:
+def _was_unpacked(target: str, done: str, digest: str) -> bool:
     """Say whether the archive of this digest was unpacked; in a store, this process asks once."""
     if is_local_path(target):
-        return os.path.exists(target) and _content_of(done) == told
+        return os.path.exists(target) and _content_of(done) == digest
     if done not in _unpacked:
         _unpacked[done] = _content_of(done)
-    return _unpacked[done] == told
+    return _unpacked[done] == digest
 
 
 def _content_of(place: str) -> str | None:
@@ -227,8 +227,8 @@ def _is_in_store(url: str, expected: int | None = None) -> bool:
             return False
         stream.close()
         if None not in (size, expected) and size != expected:
-            told = f"{without_secrets(url)} has {size} bytes, and {expected} were expected of it: remove it"
-            raise RuntimeError(told)
+            text = f"{without_secrets(url)} has {size} bytes, and {expected} were expected of it: remove it"
+            raise RuntimeError(text)
         _in_store.add(url)
     return True
 
@@ -303,16 +303,16 @@ def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None
     else:  # a store has no locks: at least the processes of this machine go one by one
         name = hashlib.sha256(place.encode()).hexdigest()[:24]
         lock_path = os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}-{name}.lock")
-    with ExitStack() as held:
+    with ExitStack() as stack:
         while True:
             before = _last_sign_of(lock_path)
             try:
-                held.enter_context(FileLock(lock_path, _WAIT, threading.Event()))
+                stack.enter_context(FileLock(lock_path, _WAIT, threading.Event()))
                 break
             except TimeoutError:
                 if _last_sign_of(lock_path) == before:
                     raise
-        held.enter_context(_giving_signs(lock_path))
+        stack.enter_context(_giving_signs(lock_path))
         yield
 
 

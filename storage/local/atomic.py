@@ -134,7 +134,7 @@ def _system() -> str:
     """Return a name of this machine since its boot: processes with the same name see the same locks."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            told = file.read()
+            name = file.read()
     except OSError:
-        told = socket.gethostname()
-    return hashlib.sha256(told.encode()).hexdigest()[:8]
+        name = socket.gethostname()
+    return hashlib.sha256(name.encode()).hexdigest()[:8]

@@ -183,7 +183,7 @@ class WorkerCase:
     first: int = 3
     second: int = 2
     always_due: bool = False
-    """Whether workers tell where they stand after each item."""
+    """Whether workers report their position after each item."""
     seed: int = field(default=0)
 
     @classmethod
@@ -198,7 +198,7 @@ class WorkerCase:
             workers=several or (generator.randint(0, 3), generator.randint(0, 3), generator.randint(0, 3)),
             prefetch=(generator.choice([0, 1, 5]), generator.choice([0, 1, 5]), generator.choice([0, 1, 5])),
             epoch=generator.choice([0, 0, 1, 2]),
-            # Often before each shard has given an item, or as many as the others.
+            # Often before each shard has yielded an item, or as many as the others.
             first=generator.randint(0, 3 * shards) if generator.random() < 0.6 else _stop(generator),
             second=generator.randint(0, shards) if generator.random() < 0.5 else _stop(generator),
             always_due=generator.random() < 0.5,

@@ -1,4 +1,4 @@
-"""The nodes of a picture: each stands for a step of the chain, with its words and the nodes that it reads."""
+"""The nodes of a picture: each shows a step of the chain, with its words and the nodes that it reads."""
 
 from __future__ import annotations
 

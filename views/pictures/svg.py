@@ -28,7 +28,7 @@ _NARROWEST = 140.0
 _WIDEST = (330.0, 270.0, 230.0, 190.0, 150.0)
 """The width that a node may have if it is alone in its row, if there are two, and so on."""
 _STRANDS = (-4.0, 0.0, 4.0)
-"""Three lines side by side stand for a stream that is divided among shards."""
+"""Three lines side by side show a stream that is divided among shards."""
 _AROUND = [(1, 0), (1, -1), (-1, -1), (-1, -1), (1, -1), (1, 0)]
 """To which side the strands lie, where a line runs down, to the right, up, to the right and down."""
 _STRAIGHT = 14

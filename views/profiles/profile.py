@@ -127,9 +127,9 @@ class Profile:
         return lines
 
     def _before(self) -> list[str]:
-        given = self.consumer.items
-        rate = f", {_rate(given, self.seconds)}" if given else ""
-        lines = [f"{in_words(given)} in {_time(self.seconds)}{rate}"]
+        items = self.consumer.items
+        rate = f", {_rate(items, self.seconds)}" if items else ""
+        lines = [f"{in_words(items)} in {_time(self.seconds)}{rate}"]
         if self.is_loader and self.seconds:
             waited = self.consumer.waited / self.seconds
             lines.append(f"waiting for input {waited:.0%}, the program itself {1 - waited:.0%}")

@@ -84,19 +84,19 @@ class Consumer:
     def follow(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the same items, and measure how long they are waited for."""
         iterator = iter(items)
-        given: float | None = None
+        yielded_at: float | None = None
         while True:
             asked = time.perf_counter()
             item = next(iterator, _NO_ITEM)
             arrived = time.perf_counter()
-            if given is None:
+            if yielded_at is None:
                 self.first += arrived - asked
             else:
-                self.worked += asked - given
+                self.worked += asked - yielded_at
                 self.waited += arrived - asked
             if item is _NO_ITEM:
                 return
-            given = arrived
+            yielded_at = arrived
             self.items += 1
             yield item
 
@@ -217,7 +217,7 @@ def add_up_times(chains: Iterable[list[StepTimes]]) -> list[StepTimes]:
     total: list[StepTimes] = []
     for steps in chains:
         if [step.name for step in steps] != [step.name for step in total]:
-            total = steps  # at first, and if a user's function made another chain: the last one stands for all
+            total = steps  # at first, and if a user's function made another chain: the last one counts
         else:
             for before, step in zip(total, steps, strict=True):
                 add(before, step)

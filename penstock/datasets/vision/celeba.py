@@ -25,7 +25,7 @@ _TABLES = {
     "bbox": ("bbox", 4, 2),
     "landmarks": ("landmarks", 10, 2),
 }
-"""For each kind of target the resource, how many numbers it has, and how many lines stand in front of them."""
+"""For each kind of target the resource, how many numbers it has, and how many lines precede them."""
 
 
 @dataset(

@@ -46,7 +46,7 @@ class Rows(IterDataPipe[T]):
 
 
 class ShuffledRows(Shuffling[T]):
-    """Yield all rows in a random order. They are few enough to be read first, and a state holds none of them."""
+    """Yield all rows in a random order. They are few enough to be read first, and a state has none of them."""
 
     gives = "same"
 
