@@ -9,15 +9,13 @@ from typing import Any
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
 from ..records import named, numbered, rows_of
-from ..resource import Resource
 
 __all__ = ["MNLI", "MRPC", "QQP", "STSB", "CoLA"]
 
 _TABS: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-_NOTE = "torchtext 0.18; size and sha256 from tensorflow-datasets 4.9.7"
-_HALF_KNOWN = "torchtext 0.18; size and sha256 could not be confirmed"
 _INFERENCE = ("entailment", "neutral", "contradiction")
 
 _Row = list[str]
@@ -30,20 +28,7 @@ def _pair(label: Callable[[str], int], at: int, first: int, second: int, row: _R
     return label(row[at]), row[first], row[second]
 
 
-@dataset(
-    "cola",
-    splits={"train": 8_550, "dev": 526, "test": 515},
-    categories=("unacceptable", "acceptable"),
-    resources={
-        "archive": Resource(
-            "https://nyu-mll.github.io/CoLA/cola_public_1.1.zip",
-            md5="9f6d88c3558ec424cd9d66ea03589aba",
-            note=_HALF_KNOWN,
-        )
-    },
-    home_page="https://nyu-mll.github.io/CoLA/",
-    citation="Warstadt, Singh, Bowman, Neural Network Acceptability Judgments, TACL 2019 (arXiv:1805.12471)",
-)
+@dataset(**facts("cola"))
 def CoLA(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[str, int, str]]:
     """Sentences out of the literature on linguistics, each with whether it is acceptable English.
 
@@ -64,29 +49,7 @@ def _has_four(row: _Row) -> bool:
     return len(row) == 4
 
 
-@dataset(
-    "mrpc",
-    splits={"train": 4_076, "test": 1_725},
-    categories=("not_equivalent", "equivalent"),
-    resources={
-        "train": Resource(
-            "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_train.txt",
-            sha256="60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",
-            md5="793daf7b6224281e75fe61c1f80afe35",
-            size=1_047_044,
-            note=_NOTE,
-        ),
-        "test": Resource(
-            "https://dl.fbaipublicfiles.com/senteval/senteval_data/msr_paraphrase_test.txt",
-            sha256="a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",
-            md5="e437fdddb92535b820fe8852e2df8a49",
-            size=441_275,
-            note=_NOTE,
-        ),
-    },
-    home_page="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
-    citation="Dolan, Brockett, Automatically Constructing a Corpus of Sentential Paraphrases, IWP 2005",
-)
+@dataset(**facts("mrpc"))
 def MRPC(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of sentences of news, each with whether they say the same.
 
@@ -96,22 +59,7 @@ def MRPC(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     return rows_of(files, files.name, "MRPC", functools.partial(_pair, _binary, 0, 3, 4), skip_lines=1, **_TABS)
 
 
-@dataset(
-    "qqp",
-    splits={"train": 404_290},
-    categories=("not_duplicate", "duplicate"),
-    resources={
-        "table": Resource(
-            "http://qim.fs.quoracdn.net/quora_duplicate_questions.tsv",
-            sha256="b3350dbb1d98db1f5abca85d736ba514bf4da253fae53939303d79fe921ec7c8",
-            md5="b6d5672bd9dc1e66ab2bb020ebeafb8d",
-            size=58_176_133,
-            note="torchtext 0.18; size and sha256 from Hugging Face's card",
-        )
-    },
-    home_page="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
-    citation="Iyer, Dandekar, Csernai, First Quora Dataset Release: Question Pairs, 2017",
-)
+@dataset(**facts("qqp"))
 def QQP(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of questions on Quora, each with whether they ask the same.
 
@@ -121,19 +69,7 @@ def QQP(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     return rows_of(files, files.name, "QQP", functools.partial(_pair, _binary, -1, 3, 4), delimiter="\t", skip_lines=1)
 
 
-@dataset(
-    "stsb",
-    splits={"train": 5_749, "dev": 1_500, "test": 1_379},
-    resources={
-        "archive": Resource(
-            "http://ixa2.si.ehu.es/stswiki/images/4/48/Stsbenchmark.tar.gz",
-            md5="4eb0065aba063ef77873d3a9c8088811",
-            note=_HALF_KNOWN,
-        )
-    },
-    home_page="http://ixa2.si.ehu.eus/stswiki/index.php/STSbenchmark",
-    citation="Cer et al., SemEval-2017 Task 1: Semantic Textual Similarity, SemEval 2017 (arXiv:1708.00055)",
-)
+@dataset(**facts("stsb"))
 def STSB(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[int, float, str, str]]:
     """Pairs of sentences, each with how much their meanings are alike.
 
@@ -150,24 +86,7 @@ def _scored(row: _Row) -> tuple[int, float, str, str]:
     return int(row[3]), score, row[5], row[6]
 
 
-@dataset(
-    "mnli",
-    splits={"train": 392_702, "dev_matched": 9_815, "dev_mismatched": 9_832},
-    categories=_INFERENCE,
-    resources={
-        "archive": Resource(
-            "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",
-            sha256="049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
-            md5="0f70aaf66293b3c088a864891db51353",
-            size=226_850_426,
-            note=_NOTE,
-        )
-    },
-    licence="OANC licence for most; fiction CC BY 3.0, CC BY-SA 3.0 or public domain",
-    home_page="https://cims.nyu.edu/~sbowman/multinli/",
-    citation="Williams, Nangia, Bowman, A Broad-Coverage Challenge Corpus for Sentence Understanding through "
-    "Inference, NAACL 2018",
-)
+@dataset(**facts("mnli"))
 def MNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of sentences of many genres, each with whether the second follows from the first or contradicts it.
 

@@ -78,13 +78,12 @@ def _image_and_label(files: Files, mode: str | None, row: tuple[str, L]) -> tupl
 
 
 def class_folders(
-    files: Files, folder: str, categories: Sequence[str], ending: str = ".jpg", skip: Sequence[str] = ()
+    files: Files, folder: str, labels: Mapping[str, int], ending: str = ".jpg", skip: Sequence[str] = ()
 ) -> list[tuple[str, int]]:
     """Return the paths of the files in the folders of the classes, and the labels: class by class, by their names.
 
     Raises FileNotFoundError if there are none, and ValueError for a folder that is none of the classes.
     """
-    labels = {name: label for label, name in enumerate(categories)}
     found = []
     for path in files.paths(f"{folder}/*{ending}"):
         name, _, rest = path[len(folder) + 1 :].partition("/")
