@@ -12,7 +12,7 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
-from ..facts import facts, labels
+from ..facts import facts
 from ..fetching import unpacked
 from ..files import Access, Files
 from ..resource import Resource
@@ -43,7 +43,7 @@ def Caltech101(
     kinds = kinds_of("target_type", target_type, ("category", "annotation"))
     images = _Inner(resources["archive"], "caltech-101/101_ObjectCategories.tar.gz")
     outlines = _Inner(resources["archive"], "caltech-101/Annotations.tar", unpack=False)
-    rows = partial(class_folders, images, "101_ObjectCategories", labels("caltech101"), skip=("BACKGROUND_Google",))
+    rows = partial(class_folders, images, "101_ObjectCategories", "caltech101", skip=("BACKGROUND_Google",))
     return drawn(rows, partial(_sample, images, outlines, kinds))
 
 

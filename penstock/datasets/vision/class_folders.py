@@ -1,8 +1,10 @@
-"""Data sets that have a folder for each class: EuroSAT, Country211 and SUN397."""
+"""Photographs in folders, one for each class, some with lists of those of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import json
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
@@ -11,9 +13,11 @@ from ...registry import IterDataPipe
 from ..definition import dataset
 from ..facts import facts, labels
 from ..files import Files
-from .rows import class_folders, images_of, label_of
+from .rows import class_folders, flawed, images_of, label_of, text_lines
 
-__all__ = ["SUN397", "Country211", "EuroSAT"]
+__all__ = ["DTD", "GTSRB", "SUN397", "Country211", "EuroSAT", "Food101"]
+
+_TRUTH = "GT-final_test.csv"
 
 
 @dataset(**facts("eurosat"))
@@ -22,7 +26,7 @@ def EuroSAT(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[to
 
     Items: `(image, label)`, an image of shape (3, 64, 64), and 0 … 9.
     """
-    return images_of(resources["archive"], partial(class_folders, resources["archive"], "2750", labels("eurosat")))
+    return images_of(resources["archive"], partial(class_folders, resources["archive"], "2750", "eurosat"))
 
 
 @dataset(**facts("country211"))
@@ -32,7 +36,7 @@ def Country211(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple
     Items: `(image, label)`, and 0 … 210.
     """
     files = resources["archive"]
-    return images_of(files, partial(class_folders, files, f"country211/{split}", labels("country211")))
+    return images_of(files, partial(class_folders, files, f"country211/{split}", "country211"))
 
 
 @dataset(**facts("sun397"))
@@ -48,3 +52,65 @@ def _scenes(files: Files) -> list[tuple[str, int]]:
     known = labels("sun397")
     paths = sorted(files.paths("SUN397/?/*/sun_*.jpg"))
     return [(path, label_of(known, path.rpartition("/")[0].split("/", 2)[2], files, path)) for path in paths]
+
+
+@dataset(**facts("food101"))
+def Food101(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
+    """Photographs of 101 dishes.
+
+    Items: `(image, label)`, and 0 … 100.
+    """
+    return images_of(resources["archive"], partial(_dishes, resources["archive"], f"food-101/meta/{split}.json"))
+
+
+def _dishes(files: Files, path: str) -> list[tuple[str, int]]:
+    known = labels("food101")
+    try:
+        names = json.loads(files.read(path))
+        return [
+            (f"food-101/images/{name}.jpg", label_of(known, dish, files, path))
+            for dish, names_of_dish in names.items()
+            for name in names_of_dish
+        ]
+    except (AttributeError, TypeError, json.JSONDecodeError) as error:
+        raise flawed(files, path, f"it is no JSON of lists of names: {error}") from None
+
+
+@dataset(**facts("dtd"))
+def DTD(resources: Mapping[str, Files], split: str, *, partition: int = 1) -> IterDataPipe[tuple[torch.Tensor, int]]:
+    """Photographs of 47 kinds of textures.
+
+    Items: `(image, label)`, and 0 … 46. `partition`, 1 … 10, is one of ten divisions into splits.
+    """
+    if partition not in range(1, 11):
+        raise ValueError(f"partition must be in 1 … 10, and is {partition!r}")
+    files = resources["archive"]
+    return images_of(files, partial(_textures, files, f"dtd/labels/{split}{partition}.txt"))
+
+
+def _textures(files: Files, path: str) -> list[tuple[str, int]]:
+    known = labels("dtd")
+    return [
+        (f"dtd/images/{line}", label_of(known, line.partition("/")[0], files, path, number))
+        for number, line in enumerate(text_lines(files, path), 1)
+    ]
+
+
+@dataset(**facts("gtsrb"))
+def GTSRB(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
+    """Photographs of traffic signs.
+
+    Items: `(image, label)`, and 0 … 42.
+    """
+    if split == "train":
+        rows = partial(class_folders, resources["train"], "GTSRB/Training", "gtsrb", ".ppm")
+        return images_of(resources["train"], rows)
+    return images_of(resources["test"], partial(_signs, resources["test_labels"]))
+
+
+def _signs(files: Files) -> Iterator[tuple[str, int]]:
+    for number, row in enumerate(csv.DictReader(text_lines(files, _TRUTH), delimiter=";"), 1):
+        name, label = row.get("Filename"), row.get("ClassId") or ""
+        if not name or not label.isdecimal() or int(label) not in range(43):
+            raise flawed(files, _TRUTH, "it has no Filename, or no ClassId of 0 … 42", number)
+        yield f"GTSRB/Final_Test/Images/{name}", int(label)
