@@ -46,7 +46,6 @@ from .text.translation import IWSLT2017 as IWSLT2017
 from .text.translation import Multi30k as Multi30k
 from .vision.caltech import Caltech101 as Caltech101
 from .vision.caltech import Caltech256 as Caltech256
-from .vision.cars import StanfordCars as StanfordCars
 from .vision.celeba import CelebA as CelebA
 from .vision.cifar import CIFAR10 as CIFAR10
 from .vision.cifar import CIFAR100 as CIFAR100
@@ -60,9 +59,11 @@ from .vision.coco import COCO as COCO
 from .vision.digits import SEMEION as SEMEION
 from .vision.digits import USPS as USPS
 from .vision.fer2013 import FER2013 as FER2013
-from .vision.flowers import Flowers102 as Flowers102
 from .vision.folder import ImageFolder as ImageFolder
 from .vision.imagenet import ImageNet as ImageNet
+from .vision.matlab import SVHN as SVHN
+from .vision.matlab import Flowers102 as Flowers102
+from .vision.matlab import StanfordCars as StanfordCars
 from .vision.mnist import EMNIST as EMNIST
 from .vision.mnist import KMNIST as KMNIST
 from .vision.mnist import MNIST as MNIST
@@ -71,7 +72,6 @@ from .vision.mnist import FashionMNIST as FashionMNIST
 from .vision.pcam import PCAM as PCAM
 from .vision.pets import OxfordIIITPet as OxfordIIITPet
 from .vision.stl10 import STL10 as STL10
-from .vision.svhn import SVHN as SVHN
 from .vision.voc import VOCClassification as VOCClassification
 from .vision.voc import VOCDetection as VOCDetection
 from .vision.voc import VOCSegmentation as VOCSegmentation

@@ -30,17 +30,12 @@ _GENRES = [
     *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
     *("Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western"),
 ]
-_FOLDS = [f"u{fold}" for fold in (1, 2, 3, 4, 5, "a", "b")]
-_FILES_OF_100K: Mapping[str, tuple[str, Converters]] = {
-    "ratings": ("u.data", _RATINGS),
-    "movies": (
-        "u.item",
-        {"movieId": int, "title": str, "releaseDate": str, "videoReleaseDate": str, "imdbUrl": str}
-        | dict.fromkeys(_GENRES, int),
-    ),
-    "users": ("u.user", {"userId": int, "age": int, "gender": str, "occupation": str, "zipCode": str}),
-    **{f"{fold}.{part}": (f"{fold}.{part}", _RATINGS) for fold in _FOLDS for part in ("base", "test")},
+_MOVIES_OF_100K: Converters = {
+    "movieId": int,
+    **dict.fromkeys(("title", "releaseDate", "videoReleaseDate", "imdbUrl"), str),
+    **dict.fromkeys(_GENRES, int),
 }
+_USERS_OF_100K: Converters = {"userId": int, "age": int, "gender": str, "occupation": str, "zipCode": str}
 
 
 @dataset(**facts("movielens_100k"))
@@ -54,24 +49,17 @@ def MovieLens100K(resources: Mapping[str, Files], split: str) -> IterDataPipe[Re
     Movies: `movieId`, `title`, `releaseDate`, `videoReleaseDate`, `imdbUrl` and `genres`, a list. Users: `userId`,
     `age`, `gender`, `occupation` and `zipCode`.
     """
-    file, columns = _FILES_OF_100K[split]
-    rows = (
-        resources["archive"]
-        .open(f"ml-100k/{file}")
-        .parse_csv(
-            delimiter="|" if split in ("movies", "users") else "\t",
-            quoting=csv.QUOTE_NONE,
-            encoding="iso-8859-1",
-            return_path=True,
-        )
-    )
+    file = {"ratings": "u.data", "movies": "u.item", "users": "u.user"}.get(split, split)
+    layout: dict[str, Any] = {"delimiter": "|" if split in ("movies", "users") else "\t", "quoting": csv.QUOTE_NONE}
+    rows = resources["archive"].open(f"ml-100k/{file}").parse_csv(encoding="iso-8859-1", return_path=True, **layout)
+    columns = _USERS_OF_100K if split == "users" else _RATINGS
     make = _movie_of_100k if split == "movies" else functools.partial(record_of, columns)
     return samples_of(rows, "MovieLens100K", make)
 
 
 def _movie_of_100k(row: list[str]) -> Record:
     """Return a film with a list of genres in place of a field for each."""
-    movie = record_of(_FILES_OF_100K["movies"][1], row)
+    movie = record_of(_MOVIES_OF_100K, row)
     genres = [genre for genre in _GENRES if movie.pop(genre)]
     return {**movie, "genres": genres}
 

@@ -17,8 +17,6 @@ from .rows import class_folders, flawed, images_of, label_of, text_lines
 
 __all__ = ["DTD", "GTSRB", "SUN397", "Country211", "EuroSAT", "Food101"]
 
-_TRUTH = "GT-final_test.csv"
-
 
 @dataset(**facts("eurosat"))
 def EuroSAT(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
@@ -109,8 +107,9 @@ def GTSRB(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torc
 
 
 def _signs(files: Files) -> Iterator[tuple[str, int]]:
-    for number, row in enumerate(csv.DictReader(text_lines(files, _TRUTH), delimiter=";"), 1):
+    path = "GT-final_test.csv"
+    for number, row in enumerate(csv.DictReader(text_lines(files, path), delimiter=";"), 1):
         name, label = row.get("Filename"), row.get("ClassId") or ""
         if not name or not label.isdecimal() or int(label) not in range(43):
-            raise flawed(files, _TRUTH, "it has no Filename, or no ClassId of 0 … 42", number)
+            raise flawed(files, path, "it has no Filename, or no ClassId of 0 … 42", number)
         yield f"GTSRB/Final_Test/Images/{name}", int(label)
