@@ -31,11 +31,8 @@ from .resource import Resource, archive_kind, unpacked_name
 
 __all__ = ["fetch", "members_of", "path_of", "unpacked"]
 
-_WAIT = 60.0
-"""Seconds without a sign of life of the process that gets a file, after which others give up waiting for it."""
-
-_SIGN_OF_LIFE = 5.0
-"""Seconds between two of them: the time of change of its lock."""
+_WAIT = 24 * 3600.0
+"""Seconds until others give up waiting for the process that gets a file: archives may take hours."""
 
 _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd"}
 """How compressed files begin."""
@@ -289,7 +286,7 @@ def _keep_note(place: str, note: str) -> None:
 
 @contextmanager
 def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None]:
-    """Hold the lock on a place. The others wait while its owner lives."""
+    """Hold the lock on a place, which ends with its owner, even by a kill. The others wait."""
     if is_local_path(place):
         lock_path = lock_beside(place)
         try:
@@ -303,43 +300,8 @@ def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None
     else:  # a store has no locks: at least the processes of this machine go one by one
         name = hashlib.sha256(place.encode()).hexdigest()[:24]
         lock_path = os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}-{name}.lock")
-    with ExitStack() as stack:
-        while True:
-            before = _last_sign_of(lock_path)
-            try:
-                stack.enter_context(FileLock(lock_path, _WAIT, threading.Event()))
-                break
-            except TimeoutError:
-                if _last_sign_of(lock_path) == before:
-                    raise
-        stack.enter_context(_giving_signs(lock_path))
+    with FileLock(lock_path, _WAIT, threading.Event()):
         yield
-
-
-@contextmanager
-def _giving_signs(lock_path: str) -> Iterator[None]:
-    """Change the time of a lock now and then: downloads, digests and archives may take hours."""
-    ended = threading.Event()
-
-    def give() -> None:
-        while not ended.wait(_SIGN_OF_LIFE):
-            with suppress(OSError):
-                os.utime(lock_path)
-
-    thread = threading.Thread(target=give, name="penstock: sign of life", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _last_sign_of(lock_path: str) -> float:
-    try:
-        return os.path.getmtime(lock_path)
-    except OSError:
-        return -1.0
 
 
 def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
