@@ -16,7 +16,18 @@ import chain_rules_of_files  # noqa: F401  (its rules are entered)
 import chain_rules_of_items  # noqa: F401
 from chain_rules import ANY, ITEM, ROOTS, SAME, STEPS, Rule, Spec, build, text
 
-__all__ = ["EXCEPTIONS", "Case", "Drawer", "WorkerCase", "build", "chain_of", "is_unordered", "shorter", "text"]
+__all__ = [
+    "EXCEPTIONS",
+    "Case",
+    "Drawer",
+    "WorkerCase",
+    "build",
+    "chain_of",
+    "is_refused",
+    "is_unordered",
+    "shorter",
+    "text",
+]
 
 EXCEPTIONS = {
     "iter.random_sample": "refuses rows whose place is unknown, as after a shuffle; tests/operators/test_sample.py",
@@ -36,6 +47,12 @@ AT_THE_END = (UNORDERED, UNORDERED, "to_device", "pin_memory")
 SHARDING = ("sharding_filter", "sharding_filter", "sharding_round_robin_dispatch")
 IN_STEP = ("map", "enumerate", "to")
 """Steps of branches that are read in step: one item of one, at once."""
+REFUSALS = {
+    "a pass over another branch began anew": ("by_index", "in_memory_cache"),  # in later epochs: docs/loading.md
+    "belongs in the main process, and after it the chain meets another": ("limit",),
+    "which run on each rank after the ranks have agreed who has an item": ("limit",),
+}
+"""Errors that chains with these steps may raise: one branch is kept while another goes by, or items are counted."""
 COMMON = ("shuffle", "batch", "filter", "flatmap", "prefetch", "fork", "demux", "cycle", "in_memory_cache", "by_index")
 """Steps that hold the most, or read the most; they come up more often."""
 
@@ -136,6 +153,11 @@ def chain_of(generator: random.Random, elsewhere: bool = False) -> Spec:
 def is_unordered(spec: Spec) -> bool:
     """Say whether the chain gives its items in any order."""
     return bool(spec[-1][0] == UNORDERED)
+
+
+def is_refused(spec: Spec, error: object) -> bool:
+    """Say whether an error is one that the chain is documented to raise where it is divided or resumed."""
+    return any(said in str(error) and any(name in repr(spec) for name in names) for said, names in REFUSALS.items())
 
 
 @dataclass(frozen=True)
