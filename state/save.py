@@ -63,21 +63,23 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
         )
     begun = current is not None and current.begun
     between = begun and current.ended and after_the_end
+    parts = [*walk(pipe)]
     place: dict[str, Any] = {
         "epoch": pipe._epoch if between else pipe._epoch_of_state(),
-        "random": [_random_state(part, place) for place, part in enumerate(_random_parts(pipe))],
+        "random": [_random_state(part, place) for place, part in enumerate(filter(has_seeds, parts))],
         "steps": [] if between else flatten(capture(pipe)),
     }
     # Steps save their counts too, but restore them only when read again.
-    counts = [policy.skipped for policy in _policies(pipe)]
+    counts = [policy.skipped for policy in _policies(parts)]
     return {**place, "counts": counts if any(counts) and not between else []}
 
 
 def load_place(pipe: Any, place: Any) -> None:
     """Let a chain resume from what `place_of` returned."""
     expect_plain(place)
-    random = _random_parts(pipe)
-    policies = _policies(pipe)
+    parts = [*walk(pipe)]
+    random = [*filter(has_seeds, parts)]
+    policies = _policies(parts)
     if (
         not isinstance(place, dict)
         or place.keys() != {"epoch", "random", "steps", "counts"}
@@ -221,14 +223,8 @@ def _is_number(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**62
 
 
-def _policies(pipe: Any) -> list[ErrorPolicy]:
-    parts: Iterator[Any] = walk(pipe)
+def _policies(parts: list[Any]) -> list[ErrorPolicy]:
     return [part.error_policy for part in parts if declares(part, "error_policy")]
-
-
-def _random_parts(pipe: Any) -> list[Any]:
-    """Return the steps that have seeds, from which all others derive."""
-    return [part for part in walk(pipe) if has_seeds(part)]
 
 
 def _random_state(pipe: Any, place: int) -> dict[str, Any]:
