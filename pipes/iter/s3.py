@@ -253,8 +253,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             size = result.meta["size"]
             if size > LARGE:
                 budget.take(number, 0)
-                meta, retry = result.meta, self._retry
-                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.error_policy)
+                return open_ranged(url, self.options, result, retry=self._retry, counted_by=self.error_policy)
             if budget.is_enough(number, size):
                 return Loaded(asked(url, result.bytes), url)
             del result  # so no response stays open while waiting for room

@@ -37,8 +37,6 @@ LARGE = NOISE * 24
 class Spans:
     """What fetches from memory, and keeps what it was asked for."""
 
-    in_order = False
-
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.asked: list[tuple[int, int]] = []
@@ -64,23 +62,6 @@ class Spans:
 
     def give_up(self) -> None:
         self.given_up = True
-
-
-class OneAnswer(Spans):
-    """What comes out of one answer, in pieces of a length of its own, and from elsewhere otherwise."""
-
-    in_order = True
-
-    def __init__(self, content: bytes, piece: int) -> None:
-        super().__init__(content)
-        self.piece = piece
-        self.at = 0
-
-    def __call__(self, start: int, end: int) -> bytes:
-        if start != self.at:
-            return super().__call__(start, end)
-        self.at = min(start + self.piece, len(self.content))
-        return super().__call__(start, self.at)
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
@@ -112,14 +93,13 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.integers(1, 300), st.integers(0, 4), st.sampled_from([None, 1, 7, 100, 2000]), st.booleans())
+@given(STEPS, st.integers(1, 300), st.integers(0, 4), st.booleans())
 def test_it_reads_as_the_same_bytes_in_memory_do(
-    steps: list[tuple[str, int]], part: int, ahead: int, piece: int | None, buffered: bool
+    steps: list[tuple[str, int]], part: int, ahead: int, buffered: bool
 ) -> None:
     content = NOISE[:1000]
-    fetch = Spans(content) if piece is None else OneAnswer(content, piece)
     memory: Any = io.BytesIO(content)
-    read: Any = Ranged(fetch, len(content), "object", part, ahead)
+    read: Any = Ranged(Spans(content), len(content), "object", part, ahead)
     with io.BufferedReader(read, 64) if buffered else read as stream:
         for step, number in steps:
             if step == "read" and buffered:
@@ -177,15 +157,6 @@ def test_ranges_are_fetched_at_the_same_time_before_they_are_wanted() -> None:
         assert eventually(lambda: fetch.at_a_time == 3 + 1)
         fetch.let_go.set()
         reader.join(PATIENCE)
-
-
-def test_of_one_answer_the_next_range_is_asked_for_when_the_one_before_is_there() -> None:
-    fetch = OneAnswer(NOISE[:100_000], 1000)
-    with Ranged(fetch, len(fetch.content), "object", 1000, 3) as stream:
-        while stream.read(100):
-            pass
-    assert fetch.asked == [(place, place + 1000) for place in range(0, 100_000, 1000)]
-    assert fetch.most_at_a_time == 1
 
 
 def test_after_a_seek_little_is_fetched_until_it_is_read_on() -> None:
@@ -327,7 +298,7 @@ def test_an_object_is_read_by_ranges_each_once(bucket: Path, fault_proxy: FaultP
     assert bytes_of(spans) == len(LARGE)
 
 
-def test_a_server_that_knows_no_ranges_is_read_from_one_answer_and_elsewhere_by_fsspec(bucket: Path) -> None:
+def test_a_server_that_knows_no_ranges_is_read_from_one_answer(bucket: Path) -> None:
     (bucket / "o").write_bytes(LARGE)
     for _ in range(2):  # the second time, it is known
         with open_ranged("s3://ranges/o", {}) as stream:
@@ -340,12 +311,8 @@ def test_a_server_that_knows_no_ranges_is_read_from_one_answer_and_elsewhere_by_
             assert stream.read() == LARGE
 
 
-@pytest.mark.parametrize("reads_ranges", [True, False])
-def test_an_object_that_is_replaced_while_it_is_read_is_an_error(
-    bucket: Path, reads_ranges: bool, request: pytest.FixtureRequest
-) -> None:
-    if reads_ranges:
-        request.getfixturevalue("fault_proxy")
+@pytest.mark.usefixtures("fault_proxy")
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error(bucket: Path) -> None:
     (bucket / "o").write_bytes(LARGE)
     with open_ranged("s3://ranges/o", {}) as stream:
         assert stream.read(10) == LARGE[:10]
