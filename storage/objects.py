@@ -12,7 +12,8 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors.policy import ErrorPolicy, Retry
-from .file_systems import OF_S3, OF_WEB, file_behind, opened, stream_size
+from .addresses import Address
+from .file_systems import file_behind, opened, stream_size
 from .retrying import trying_again
 from .stores import asked, store_of
 from .streaming.ranged import PART, Ranged
@@ -43,17 +44,15 @@ class _Ranges:
     rejects. From such servers, one response is copied to a temporary file as far as needed.
     """
 
-    def __init__(
-        self, url: str, options: Mapping[str, Any], attempts: ErrorPolicy, answer: GetResult | None = None
-    ) -> None:
+    def __init__(self, address: Address, attempts: ErrorPolicy, answer: GetResult | None = None) -> None:
         import obstore
 
-        self._url = url
+        self._url = url = address.url
         self.give_up = attempts.give_up
         retrying: Any = attempts.wrap(_called)  # nothing is skipped
         self._retrying: Callable[[Callable[[], Any]], Any] = retrying
         self._get = obstore.get
-        self._store, self._key = store_of(url, options)
+        self._store, self._key = store_of(address)
         self._meta: Mapping[str, Any] = (
             self._retrying(partial(asked, url, obstore.head, self._store, self._key)) if answer is None else answer.meta
         )
@@ -137,22 +136,21 @@ class _Copy:
 
 
 def open_object(
-    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None
+    address: Address, *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None
 ) -> tuple[IO[bytes], int]:
     """Return a stream of an object, and its size: in memory, or from `open_ranged` if it is large."""
     import obstore
 
-    store, key = store_of(url, options)
-    result = asked(url, obstore.get, store, key)
+    store, key = store_of(address)
+    result = asked(address.url, obstore.get, store, key)
     size = result.meta["size"]
     if size <= LARGE:
-        return Loaded(asked(url, result.bytes), url), size
-    return open_ranged(url, options, result, retry=retry, counted_by=counted_by), size
+        return Loaded(asked(address.url, result.bytes), address.url), size
+    return open_ranged(address, result, retry=retry, counted_by=counted_by), size
 
 
 def open_by_fsspec(
-    url: str,
-    options: Mapping[str, Any],
+    address: Address,
     *,
     retry: Retry | None = None,
     counted_by: ErrorPolicy | None = None,
@@ -163,22 +161,21 @@ def open_by_fsspec(
     `expect` receives the number of bytes before they are loaded into memory.
     """
     attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
-    if not url.startswith((*OF_S3, *OF_WEB)):
-        return opened(url, options, None, {}, attempts), None
-    file, file_system, _ = file_behind(url, options, {})
+    if not (address.of_amazon or address.of_web):
+        return opened(address, attempts=attempts), None
+    file, file_system, _ = file_behind(address, {})
     size = stream_size(file)
     if size is None or size > LARGE:
-        return stream_over(file, url, None, file_system, attempts), None
+        return stream_over(file, address.url, None, file_system, attempts), None
     if expect is not None:
         expect(size)
-    with stream_over(file, url, None, file_system) as stream:
+    with stream_over(file, address.url, None, file_system) as stream:
         content = stream.read()
-    return Loaded(content, url), len(content)
+    return Loaded(content, address.url), len(content)
 
 
 def open_ranged(
-    url: str,
-    options: Mapping[str, Any],
+    address: Address,
     answer: GetResult | None = None,
     *,
     retry: Retry | None = None,
@@ -192,5 +189,5 @@ def open_ranged(
 
     Raises what `store_of` and `asked` raise. Reading raises OSError if the object was replaced since it was opened.
     """
-    ranges = _Ranges(url, options, ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by), answer)
-    return io.BufferedReader(Ranged(ranges, ranges.size, url))
+    ranges = _Ranges(address, ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by), answer)
+    return io.BufferedReader(Ranged(ranges, ranges.size, address.url))

@@ -14,9 +14,8 @@ import numpy as np
 
 from ..errors.notes import add_note
 from ..errors.policy import ErrorPolicy
-from ..errors.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
-from .addresses import AMAZON, Client, anonymous_as_option, client_of
+from .addresses import Address, Client
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
 from .errors import PERHAPS_WRITTEN, in_plain_words
 from .retrying import trying_again
@@ -33,21 +32,21 @@ _clients: dict[tuple[Any, ...], Any] = {}
 _making_client = threading.Lock()
 
 
-def is_sent_in_parts(url: str, options: Mapping[str, Any]) -> bool:
-    """Say whether `sending` supports a URL with these s3fs options."""
-    of_amazon = url.partition("://")[0] in AMAZON and client_of(url, options) is Client.OBSTORE
-    return of_amazon and options.keys() <= {*OPTIONS_OF_AMAZON}
+def is_sent_in_parts(address: Address) -> bool:
+    """Say whether `sending` supports an address with its s3fs options."""
+    of_amazon = address.of_amazon and address.client is Client.OBSTORE
+    return of_amazon and address.options.keys() <= {*OPTIONS_OF_AMAZON}
 
 
 @contextmanager
-def sending(url: str, options: Mapping[str, Any], size: int, counted_by: ErrorPolicy | None) -> Iterator[IO[bytes]]:
+def sending(address: Address, size: int, counted_by: ErrorPolicy | None) -> Iterator[IO[bytes]]:
     """Open an object for writing in parts of `size` bytes: it appears once all is written, and is aborted on an error.
 
     A request is retried up to five times after transient errors; `counted_by` counts the retries.
 
     Not by obstore: it aborts an upload while parts are being sent; those may stay in the store forever.
     """
-    upload = _Upload(url, options, size, ErrorPolicy(trying_again("raise"), counted_by=counted_by))
+    upload = _Upload(address, size, ErrorPolicy(trying_again("raise"), counted_by=counted_by))
     try:
         yield upload  # type: ignore[misc]  # enough of a file for writing
         upload.complete()
@@ -59,17 +58,14 @@ def sending(url: str, options: Mapping[str, Any], size: int, counted_by: ErrorPo
 
 
 class _Upload(io.RawIOBase):
-    def __init__(self, url: str, options: Mapping[str, Any], size: int, attempts: ErrorPolicy) -> None:
-        self._url = url
-        bare, options = anonymous_as_option(url, options)
-        _, _, place = bare.partition("://")
-        bucket, _, key = place.partition("/")
-        self._place = {"Bucket": bucket, "Key": key}
-        if options.get("requester_pays"):
+    def __init__(self, address: Address, size: int, attempts: ErrorPolicy) -> None:
+        self._name = address.name
+        self._place = {"Bucket": address.bucket, "Key": address.key}
+        if address.options.get("requester_pays"):
             self._place["RequestPayer"] = "requester"
-        self._client = in_plain_words(url, _client_of, options)
+        self._client = in_plain_words(address.url, _client_of, address.options)
         self._attempts = attempts
-        self._ask: Any = attempts.wrap(lambda request: in_plain_words(url, request))
+        self._ask: Any = attempts.wrap(lambda request: in_plain_words(address.url, request))
         self._size = size
         self._part = io.BytesIO()  # not bytes, which a connection must send within its timeout
         self._sent = 0
@@ -114,7 +110,7 @@ class _Upload(io.RawIOBase):
     def _expect(self, answer: Mapping[str, Any], *names: str) -> None:
         """Raise OSError if an answer has none of these names: a gateway's page has status 200, too."""
         if answer.keys().isdisjoint(names):
-            raise OSError(errno.EIO, PERHAPS_WRITTEN, without_secrets(self._url))
+            raise OSError(errno.EIO, PERHAPS_WRITTEN, self._name)
 
     def take_back(self, error: BaseException) -> None:
         """Abort the upload, so that the store drops its parts; add a note to `error` if that fails."""
@@ -158,7 +154,7 @@ class _Upload(io.RawIOBase):
         number, part = task
         answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
         if "ETag" not in answer:
-            raise OSError(errno.EIO, "the server gave no ETag for a part", without_secrets(self._url))
+            raise OSError(errno.EIO, "the server gave no ETag for a part", self._name)
         told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
         return {"PartNumber": number, "ETag": answer["ETag"], **told}
 

@@ -8,9 +8,9 @@ from typing import IO, Any
 
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
-from ...storage.addresses import is_local_path
+from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
-from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate_for_one_attempt, opened, urls_below
+from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate, opened, urls_below
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listing import Lister, Roots, files_in, matches
 from ..bases.one_to_one import OneToOne
@@ -68,12 +68,13 @@ class FSSpecFileLister(Lister):
                 yield url
 
     def _urls_under(self, root: str) -> list[str]:
-        file_system, path = locate_for_one_attempt(root, self.storage_options)
+        address = address_of(root, self.storage_options)
+        file_system, path = locate(address, one_attempt=True)
         file_system.invalidate_cache(path)  # else a later pass would get cached listings
-        if not root.endswith("/") and is_file(root, file_system, path):
+        if not root.endswith("/") and is_file(address, file_system, path):
             return [root]
         found = file_system.ls(path, detail=True)
-        return urls_below(root, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
+        return urls_below(address, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
 
 
 @functional_datapipe("open_files_by_fsspec")
@@ -122,4 +123,4 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         url = checked_path(url)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
-        return url, opened(url, self.storage_options, None if is_binary(self.mode) else text, arguments)
+        return url, opened(address_of(url, self.storage_options), None if is_binary(self.mode) else text, arguments)

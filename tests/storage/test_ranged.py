@@ -22,6 +22,7 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import ErrorPolicy
+from penstock.storage.addresses import address_of
 from penstock.storage.objects import open_ranged
 from penstock.storage.streaming import ranged
 from penstock.storage.streaming.ranged import Ranged
@@ -289,7 +290,7 @@ def bytes_of(spans: Counter[tuple[int, int]]) -> int:
 
 def test_an_object_is_read_by_ranges_each_once(bucket: Path, fault_proxy: FaultProxy) -> None:
     (bucket / "o").write_bytes(LARGE)
-    with open_ranged("s3://ranges/o", {}) as stream:
+    with open_ranged(address_of("s3://ranges/o", {})) as stream:
         assert stream.name == "s3://ranges/o"
         pieces = [*iter(lambda: stream.read(300_000), b"")]
     assert b"".join(pieces) == LARGE
@@ -301,7 +302,7 @@ def test_an_object_is_read_by_ranges_each_once(bucket: Path, fault_proxy: FaultP
 def test_a_server_that_knows_no_ranges_is_read_from_one_answer(bucket: Path) -> None:
     (bucket / "o").write_bytes(LARGE)
     for _ in range(2):  # the second time, it is known
-        with open_ranged("s3://ranges/o", {}) as stream:
+        with open_ranged(address_of("s3://ranges/o", {})) as stream:
             assert stream.read(10 * MIB) == LARGE[: 10 * MIB]
             stream.seek(-100, os.SEEK_END)
             assert stream.read() == LARGE[-100:]
@@ -314,7 +315,7 @@ def test_a_server_that_knows_no_ranges_is_read_from_one_answer(bucket: Path) -> 
 @pytest.mark.usefixtures("fault_proxy")
 def test_an_object_that_is_replaced_while_it_is_read_is_an_error(bucket: Path) -> None:
     (bucket / "o").write_bytes(LARGE)
-    with open_ranged("s3://ranges/o", {}) as stream:
+    with open_ranged(address_of("s3://ranges/o", {})) as stream:
         assert stream.read(10) == LARGE[:10]
         (bucket / "o").write_bytes(LARGE[::-1])
         stream.seek(20 * MIB)
@@ -325,7 +326,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_an_error(bucket: Path) -
 
 def test_a_local_object_that_is_replaced_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(LARGE)
-    with open_ranged(f"file://{tmp_path}/o", {}) as stream:
+    with open_ranged(address_of(f"file://{tmp_path}/o", {})) as stream:
         assert stream.read(10) == LARGE[:10]
         (tmp_path / "o").unlink()
         (tmp_path / "o").write_bytes(LARGE)
@@ -349,7 +350,7 @@ def test_faults_that_pass_are_tried_again_and_counted(bucket: Path, fault_proxy:
     fault_proxy.play(fault)
     counted = ErrorPolicy(ps.Retry(1))
     retry = ps.Retry(3, backoff=0, errors=(ConnectionError, TimeoutError))
-    with open_ranged("s3://ranges/o", {}, retry=retry, counted_by=counted) as stream:
+    with open_ranged(address_of("s3://ranges/o", {}), retry=retry, counted_by=counted) as stream:
         assert stream.read() == LARGE
     assert counted.retried >= sum(fault_proxy.played().values()) > 0
 
@@ -359,7 +360,7 @@ def test_a_fault_that_stays_is_raised(bucket: Path, fault_proxy: FaultProxy) -> 
     fault_proxy.play(Fault("status", match="bytes="))
     retry = ps.Retry(2, backoff=0, errors=ConnectionError)
     with (
-        open_ranged("s3://ranges/o", {}, retry=retry) as stream,
+        open_ranged(address_of("s3://ranges/o", {}), retry=retry) as stream,
         pytest.raises(ConnectionError, match="SlowDown.*s3://ranges/o"),
     ):
         stream.read(10)
