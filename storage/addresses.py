@@ -65,7 +65,7 @@ class Client(Enum):
     FSSPEC = "fsspec"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen, which takes a third longer
 class Address:
     """An address and its options, as `address_of` parses them."""
 
@@ -107,7 +107,7 @@ def address_of(url: str, options: Mapping[str, Any], of_client: Mapping[str, Any
     for link in links_of(url) if "@" in url else ():
         _check_user(link)
     bare, anonymous = without_anonymous(url)
-    options = {**options, **anonymous}
+    options = {**options, **anonymous} if anonymous else options
     scheme, separator, place = bare.partition("://")
     if not separator or is_chain(bare):
         client = Client.SYSTEM if is_local_path(bare) and not options else Client.FSSPEC
@@ -115,7 +115,7 @@ def address_of(url: str, options: Mapping[str, Any], of_client: Mapping[str, Any
     bucket, _, key = ("", "", place[1:]) if scheme in LOCAL else place.partition("/")
     client = Client.OBSTORE if _is_plain(scheme, place, bucket, key, options) else Client.FSSPEC
     if of_client is not None and (client is Client.OBSTORE or scheme in (*AMAZON, *WEB)):
-        options = {**of_client, **anonymous}
+        options = {**of_client, **anonymous} if anonymous else of_client
     return Address(url, bare, options, client, scheme, bucket, key)
 
 

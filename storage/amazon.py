@@ -6,7 +6,6 @@ A module of its own, since aiobotocore is slow to import.
 from __future__ import annotations
 
 import errno
-import io
 import re
 from typing import Any
 
@@ -65,19 +64,12 @@ def _check_answer(request: Any, answer: Any) -> None:
     asked = {name.lower(): _text(value) for name, value in request.headers.items()}
     if "range" not in asked:
         return
-    expect_range(asked["range"], answer.status_code, told)
+    expect_range(asked["range"], 206, told)  # whichever status a server gives a range, it must say which range it is
     version = asked.get("if-match", "")
     if version and _bare(told.get("ETag", version)) != _bare(version):
         raise OSError(errno.ESTALE, REPLACED)
-    span = re.match(r"bytes=(\d+)-(\d+)$", asked["range"])
-    came = re.match(r"bytes (\d+)-(\d+)/", told.get("Content-Range", "")) or span
-    if span is None or came is None:
-        return
-    length = int(came[2]) + 1 - int(came[1])
-    if int(told.setdefault("Content-Length", str(length))) > length:  # set, so that a truncated body is noticed
-        raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
-    if int(told["Content-Length"]) < length:
-        raise ConnectionError(errno.EIO, f"{told['Content-Length']} of {length} bytes came")
+    if came := re.match(r"bytes (\d+)-(\d+)/", told.get("Content-Range", "")):
+        told.setdefault("Content-Length", str(int(came[2]) + 1 - int(came[1])))  # so that a truncated body is noticed
 
 
 def _text(value: str | bytes) -> str:

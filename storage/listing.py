@@ -30,14 +30,18 @@ def files_below(url: str, options: Mapping[str, Any], counted_by: ErrorPolicy | 
 
     A failed listing, or page of S3, is retried up to five times; `counted_by` counts the retries.
     """
-    wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
     address = address_of(url, options)
-    if not address.of_amazon:
-        yield from wrap(lambda url: in_plain_words(url, _found, address))(url)
+    if address.of_amazon:
+        yield from _objects_below(address_of(f"{url.rstrip('/')}/", options), url, counted_by)
         return
-    pages = Pages(address_of(f"{url.rstrip('/')}/", options), name=url)
-    ask = wrap(lambda _: pages())
-    while (keys := ask(url)) is not None:
+    wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
+    yield from wrap(lambda url: in_plain_words(url, _found, address))(url)
+
+
+def _objects_below(prefix: Address, name: str, counted_by: ErrorPolicy | None) -> Iterator[str]:
+    pages = Pages(prefix, name=name)
+    ask: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap(lambda _: pages())
+    while (keys := ask(name)) is not None:
         yield from (pages.start + key for key in keys if not key.endswith("/"))
 
 
@@ -67,11 +71,7 @@ def names_beginning(
     try:
         address = address_of(start, options)
         if address.of_amazon:
-            pages, names = Pages(address, name=start), []
-            key = folder.removeprefix(pages.start)
-            ask = wrap(lambda _: pages())
-            while (keys := ask(start)) is not None:
-                names += [found.removeprefix(key) for found in keys if not found.endswith("/")]
+            names = [found.removeprefix(folder) for found in _objects_below(address, start, counted_by)]
         else:
             names = wrap(lambda url: in_plain_words(url, listed, url))(start)
     except FileNotFoundError:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate, opened, urls_below
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listing import Lister, Roots, files_in, matches
-from ..bases.one_to_one import OneToOne
+from ..bases.opener import Opener
 
 __all__ = [
     "FSSpecFileLister",
@@ -78,7 +78,7 @@ class FSSpecFileLister(Lister):
 
 
 @functional_datapipe("open_files_by_fsspec")
-class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
+class FSSpecFileOpener(Opener):
     """Yield the URL and the stream of each file.
 
     Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
@@ -96,8 +96,6 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     [('memory://shelf/a.txt', 'one')]
     """
 
-    traits = ("opens",)
-
     def __init__(
         self,
         source: IterDataPipe[str],
@@ -109,15 +107,10 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         **kwargs: Any,
     ) -> None:
         is_binary(mode)
-        self.source = source
+        super().__init__(source, on_error)
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
         self.storage_options = Options(storage_options, **kwargs)
-
-    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
-        return self._open
 
     def _open(self, url: Any) -> tuple[str, IO[Any]]:
         url = checked_path(url)

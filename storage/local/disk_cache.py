@@ -17,7 +17,7 @@ from threading import Event, Lock
 from typing import IO
 
 from .locks import FileLock
-from .trust import Untrusted, expect_trusted
+from .trust import expect_trusted
 
 __all__ = ["KeptFiles", "NotKept"]
 
@@ -234,8 +234,6 @@ class KeptFiles:
         """Raise NotKept if the disk is full or not writable, or another user may have planted a file."""
         try:
             yield
-        except Untrusted as error:
-            raise NotKept(str(error)) from None
         except OSError as error:
             of_folder = str(error.filename).startswith(self._path)  # not a server's refusal
             if error.errno not in _NO_ROOM and not (of_folder and error.errno in _NOT_ALLOWED):

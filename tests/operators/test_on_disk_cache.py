@@ -604,7 +604,7 @@ def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
     assert killed.stdout.readline() == "writing\n"
 
     class Waiting(threading.Event):
-        def is_set(self):
+        def wait(self, timeout=None):
             kill(killed)
             return False
 
