@@ -160,6 +160,9 @@ class Answers(BaseHTTPRequestHandler):
             self._answer(200, b"not all", length=100)
             self.wfile.flush()
             time.sleep(2)
+        elif "Range" in self.headers:
+            size = len(path.encode())
+            self._answer(206, path.encode(), {"Content-Range": f"bytes 0-{size - 1}/{size}"})
         else:
             self._answer(200, path.encode())
 
