@@ -150,7 +150,7 @@ def synchronised(feed: Feed) -> Any:
 CASES = [
     Case("iter.IterableWrapper", lambda f: f.source(), "the source alone"),
     Case("iter.NodeReader", lambda f: ps.iter.NodeReader(f.source().to_node())),
-    Case("iter.Sampler", sampled, excused="a sampler of torch's cannot tell where it stands"),
+    Case("iter.Sampler", sampled, excused="a sampler of torch's cannot report its position"),
     Case("map.to_iter_datapipe", lambda f: f.sequence().to_iter_datapipe()),
     Case("map.shuffle", lambda f: f.sequence().shuffle()),
     # One item for one
@@ -237,7 +237,7 @@ CASES = [
         lambda f: f.source().random_split({"a": 0.5, "b": 0.5}, seed=0, total_length=f.length, target="a"),
     ),
     # What is kept
-    Case("iter.in_memory_cache", lambda f: f.source().in_memory_cache(), "being filled", holds=everything),
+    Case("iter.in_memory_cache", lambda f: f.source().in_memory_cache(), "being filled", buffers=everything),
     Case(
         "iter.in_memory_cache",
         lambda f: f.source(length=2 * f.items).in_memory_cache(),

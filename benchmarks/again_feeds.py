@@ -73,8 +73,8 @@ class Case(NamedTuple):
     note: str = ""
     most: int | None = None
     """The most items of the source: more would take too many files, or too long."""
-    holds: Callable[[int], int] | None = None
-    """The number of items it may hold, by the number pulled, if its outputs do not show it."""
+    buffers: Callable[[int], int] | None = None
+    """The number of items it may buffer, by the number pulled, if its outputs do not show it."""
     passes: int = 0
     """The number of passes before the resumed one."""
     repeats: bool = False

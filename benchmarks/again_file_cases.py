@@ -192,10 +192,10 @@ def all_of_them(pulled: int) -> int:
 DIGEST = hashlib.sha256(TEXT).hexdigest()
 
 FILE_CASES = [
-    Case("iter.list_files", lambda f: folder(f).list_files(), most=10 * FILES, holds=one),
-    Case("iter.list_files_by_fsspec", lambda f: folder(f).list_files_by_fsspec(), most=10 * FILES, holds=one),
-    Case("iter.list_files_by_iopath", lambda f: folder(f).list_files_by_iopath(), most=10 * FILES, holds=one),
-    Case("iter.list_table_files", lambda f: folder(f, 100).list_table_files("parquet"), most=100, holds=all_of_them),
+    Case("iter.list_files", lambda f: folder(f).list_files(), most=10 * FILES, buffers=one),
+    Case("iter.list_files_by_fsspec", lambda f: folder(f).list_files_by_fsspec(), most=10 * FILES, buffers=one),
+    Case("iter.list_files_by_iopath", lambda f: folder(f).list_files_by_iopath(), most=10 * FILES, buffers=one),
+    Case("iter.list_table_files", lambda f: folder(f, 100).list_table_files("parquet"), most=100, buffers=all_of_them),
     Case("iter.open_files", lambda f: f.files(as_bytes(lines), "txt").open_files(), most=FILES),
     Case("iter.open_files_by_fsspec", lambda f: f.files(as_bytes(lines), "txt").open_files_by_fsspec(), most=FILES),
     Case("iter.open_files_by_iopath", lambda f: f.files(as_bytes(lines), "txt").open_files_by_iopath(), most=FILES),
@@ -231,7 +231,7 @@ FILE_CASES = [
     Case(
         "iter.load_from_tfrecord",
         lambda f: f.source(stream(RECORD * LINES, "tfrecord")).load_from_tfrecord(),
-        holds=one,
+        buffers=one,
     ),
     Case("iter.read_text", lambda f: f.files(as_bytes(lines), "txt").read_text(), most=FILES),
     Case("iter.read_images", lambda f: f.files(lambda _: png(), "png").read_images(include_paths=True), most=FILES),
@@ -248,7 +248,7 @@ FILE_CASES = [
         "iter.shuffle_row_groups",
         lambda f: f.files(parquet, "parquet", times=1).shuffle_row_groups(),
         most=FILES,
-        holds=all_of_them,
+        buffers=all_of_them,
     ),
     # Written
     Case("iter.save_to_disk", lambda f: to_write(f).save_to_disk("wb"), most=10 * FILES),

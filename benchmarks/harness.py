@@ -149,12 +149,12 @@ def _peak_memory(pid: int, peaks: list[float]) -> None:
     with suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
         while top.status() != psutil.STATUS_ZOMBIE:
-            held = 0
+            used = 0
             for process in [top, *top.children(recursive=True)]:
                 with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                     memory = process.memory_full_info()
-                    held += getattr(memory, "pss", memory.uss)
-            peaks[-1] = max(peaks[-1], held / 1e6)
+                    used += getattr(memory, "pss", memory.uss)
+            peaks[-1] = max(peaks[-1], used / 1e6)
             time.sleep(0.02)
 
 

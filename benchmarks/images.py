@@ -112,7 +112,7 @@ def of_decoders(results: dict[str, list[dict[str, Any]]], versions: dict[str, An
     print(table(["", "version", "images/s", "CPU of an image, ms", "× Pillow"], rows))
 
 
-def of_loaders(group: str, results: dict[str, list[dict[str, Any]]], told: dict[str, tuple[Any, float]]) -> None:
+def of_loaders(group: str, results: dict[str, list[dict[str, Any]]], facts: dict[str, tuple[Any, float]]) -> None:
     """Print what loaders do with two processes, beside what is done by hand, and whether ours comes near it."""
     hand, two_hands, ours = list(GROUPS[group])[:3]
 
@@ -131,7 +131,7 @@ def of_loaders(group: str, results: dict[str, list[dict[str, Any]]], told: dict[
         ]
         of_two = f"{share(of(name, 'rate_again'), of(two_hands, 'rate_again')):.2f}"
         of_ours = f"{share(of(name, 'rate_again'), of(ours, 'rate_again')):.2f}"
-        version, peak = told[name]
+        version, peak = facts[name]
         rest = [f"{median(of(name, 'first')):.2f}", f"{median(of(name, 'cpu_again')):.2f}", f"{peak:,.0f}"]
         rows.append([name, version, *shares, of_two, of_ours, *rest])
     alone = of(hand, "rate_again")

@@ -2,8 +2,8 @@
 
 A chain is read until a million items were emitted or pulled, whichever comes first, or until the time is up. Its state
 goes through JSON into an equal chain, which is asked for one item. The items that the new chain pulls again are
-counted. To find out which items the operator held, the first chain is read on: the oldest earlier item of which a later
-output is made was held. The new chain may read again from that item on.
+counted. To find what the operator buffered, the first chain is read on: the oldest earlier item of which a later
+output is made was buffered. The new chain may read again from that item on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .harness import table, verdict
 __all__ = ["again"]
 
 MOST_AGAIN = 0.02
-"""The share of the pulled items that may be read again beyond the held ones."""
+"""The share of the pulled items that may be read again beyond the buffered ones."""
 LATER_ITEMS, LATER_SECONDS = 200_000, 2.0
 """The number of items that the first chain is read on."""
 RESUMED_TIMES, RESUMED_SECONDS = 5, 1.0
@@ -50,8 +50,8 @@ class Found(NamedTuple):
     handed_out: int
     pulled: int
     again: int
-    held: int | None
-    """The number of items from the oldest held one on; None if unknown."""
+    buffered: int | None
+    """The number of items from the oldest buffered one on; None if unknown."""
     first: float
     bytes: int
     same: bool
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     @property
     def beyond(self) -> float:
         """The items pulled again beyond the allowed ones, as a share of those pulled."""
-        return (self.again - (self.held or 0)) / self.pulled - MOST_AGAIN
+        return (self.again - (self.buffered or 0)) / self.pulled - MOST_AGAIN
 
 
 class Result(NamedTuple):
@@ -90,18 +90,18 @@ class Result(NamedTuple):
 
 def read(iterator: Any, feed: Feed, seconds: float) -> int:
     """Read the wanted number of items, or until the time is up, and return how many were emitted."""
-    until, given, step, already = time.perf_counter() + seconds, 0, 1, len(feed.pulled)
+    until, emitted, step, already = time.perf_counter() + seconds, 0, 1, len(feed.pulled)
     while time.perf_counter() < until:
         pulled = len(feed.pulled) - already
-        missing = min(feed.items - given, (feed.most - pulled) * max(given, 1) // max(pulled, 1))
-        if given >= feed.items or pulled >= feed.most:
+        missing = min(feed.items - emitted, (feed.most - pulled) * max(emitted, 1) // max(pulled, 1))
+        if emitted >= feed.items or pulled >= feed.most:
             break
         step = max(min(missing // 20, 2 * step, 1000), 1)
         part = list(islice(iterator, step))
-        given += len(part)
+        emitted += len(part)
         if not part:
-            raise RuntimeError(f"the chain ended after {given:,} items")
-    return given
+            raise RuntimeError(f"the chain ended after {emitted:,} items")
+    return emitted
 
 
 def first_of(iterator: Any) -> tuple[float, list[int]]:
@@ -118,8 +118,8 @@ def as_json(state: Any) -> str:
     return json.dumps(state, default=lambda value: {"bytes": base64.b64encode(value).decode()})
 
 
-def oldest_held(iterator: Any, following: list[int], pulled: list[int]) -> int:
-    """Return the number of items from the oldest held one on, over all sources."""
+def oldest_buffered(iterator: Any, following: list[int], pulled: list[int]) -> int:
+    """Return the number of items from the oldest buffered one on, over all sources."""
     before = set(pulled)
     latest: dict[int, int] = {}
     oldest: dict[int, int] = {}
@@ -144,7 +144,7 @@ def measure(case: Case, items: int, seconds: float, folder: Path) -> Found:
     for _ in range(case.passes):
         deque(dp, maxlen=0)
     iterator = iter(dp)
-    given = read(iterator, feed, seconds)
+    emitted = read(iterator, feed, seconds)
     pulled = feed.pulled[:]
     state = as_json(dp.state_dict())
     already = len(feed.pulled)
@@ -166,14 +166,14 @@ def measure(case: Case, items: int, seconds: float, folder: Path) -> Found:
         close(resumed_iterator)
         found = len(read_now) - for_next if case.repeats else sum(number in before for number in read_now)
         again = max(again, found)
-    held: int | None = None
-    if case.holds is not None:
-        held = case.holds(len(pulled))
+    buffered: int | None = None
+    if case.buffers is not None:
+        buffered = case.buffers(len(pulled))
     elif not case.repeats:
-        held = oldest_held(iterator, following, pulled)
+        buffered = oldest_buffered(iterator, following, pulled)
     close(iterator)
     same = sorted(resumed_items) == sorted(following)
-    return Found(given, len(pulled), again, held, median(times), len(state), same)
+    return Found(emitted, len(pulled), again, buffered, median(times), len(state), same)
 
 
 def close(iterator: Any) -> None:
@@ -240,7 +240,7 @@ def cells(result: Result) -> list[str]:
         f"{found.handed_out:,}",
         f"{found.pulled:,}",
         f"{found.again:,}",
-        "?" if found.held is None else f"{found.held:,}",
+        "?" if found.buffered is None else f"{found.buffered:,}",
         f"{found.first * 1e3:,.1f}",
         f"{found.bytes:,}",
         result.remark,
@@ -262,7 +262,7 @@ def again(items: int, seconds: float, only: list[str]) -> list[str]:
             else:
                 results.append(result)
     print(f"\nResumed after {items:,} items, handed out or pulled, or after {seconds:g} s\n")
-    header = ["", "handed out", "pulled", "pulled again", "held", "first item, ms", "bytes of the state", ""]
+    header = ["", "handed out", "pulled", "pulled again", "buffered", "first item, ms", "bytes of the state", ""]
     print(table(header, [cells(result) for result in results]))
     missing = {**failed, **({} if only else NOT_MEASURED)}
     print("\n" + "\n".join(f"{name}: {why}" for name, why in missing.items()))
@@ -280,7 +280,7 @@ def verdicts_on(results: list[Result]) -> list[str]:
     other = [result.name for result in results if not result.found.same]
     return [
         verdict(
-            f"no step reads more than it holds plus {MOST_AGAIN:.0%} again, but for those excused:"
+            f"no step reads more than it buffers plus {MOST_AGAIN:.0%} again, but for those excused:"
             f" {len(missed)} of {len(results)} do: {'; '.join(missed) or 'none'}",
             not missed,
         ),

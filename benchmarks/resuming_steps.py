@@ -100,7 +100,7 @@ def cpu_seconds_of(function: Callable[[], Any], calls: int) -> float:
     return time.thread_time() - began
 
 
-# Where a chain stands
+# A chain's position
 
 
 def state(rounds: int) -> list[str]:
@@ -132,7 +132,7 @@ def state(rounds: int) -> list[str]:
                     f"{median(taken_apart) / steps:.1f}" if taken_apart else "",
                 ]
             )
-    print(f"\nWhere a chain stands, in the middle of a pass, {rounds} rounds\n")
+    print(f"\nThe position of a chain, in the middle of a pass, {rounds} rounds\n")
     print(table(["", "steps", "state_dict(), µs", "a step", "snapshot, µs", "a step"], rows))
     return []
 

@@ -26,7 +26,7 @@ def write_package(name: str, into: Path) -> int:
     if project.exists():
         raise WrongUse(f"{project} exists already: choose another name, or another folder by --into")
     for file in sorted(_TEMPLATE.rglob("*.in")):
-        # dot_ stands for a dot: packaging tools leave hidden files out.
+        # dot_ means a dot: packaging tools leave hidden files out.
         place = file.relative_to(_TEMPLATE).with_suffix("").as_posix().replace("dot_", ".").replace(_ITS_NAME, name)
         written = project / place
         written.parent.mkdir(parents=True, exist_ok=True)

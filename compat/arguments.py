@@ -25,7 +25,7 @@ class _OldName:
 
     def __get__(self, pipe: Any, owner: type) -> Any:
         if pipe is None or self._name not in vars(pipe):
-            raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}, which this stands for")
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}, the new name of this")
         return vars(pipe)[self._name]
 
 

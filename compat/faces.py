@@ -69,7 +69,7 @@ _ERRORS = {"EmptyQueue", "InvalidStateResetRequired", "NotAvailable", "Terminate
 
 
 def replacement(module: str, name: str) -> Any:
-    """Return what stands for a public name of one of torchdata's modules."""
+    """Return what replaces a public name of one of torchdata's modules."""
     if name in _THINGS:
         return _THINGS[name]
     if (part := f"{module}.{name}") in NAMES:

@@ -22,5 +22,5 @@ class CheckpointableReadingServiceInterface(ReadingServiceInterface):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise NotImplementedError(
             f"{cls.__name__} saves a state in checkpoint(), which nothing would call: derive the service from "
-            "ReadingServiceInterface, since DataLoader2.state_dict() saves where the chain stands"
+            "ReadingServiceInterface, since DataLoader2.state_dict() saves the chain's position"
         )

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from .hints import mend_of_argument
+from .hints import hint_on_argument
 
 __all__ = [
     "AUTO",
@@ -62,10 +62,10 @@ def expect_seconds(name: str, seconds: Any) -> None:
         raise ValueError(f"{name} must be seconds, more than 0, and is {seconds}")
 
 
-def takes_only(**mends: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function, or a constructor, raise TypeError with a mend for a keyword that it does not take.
+def takes_only(**hints: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function, or a constructor, raise TypeError with a hint for a keyword that it does not take.
 
-    `mends` has the mends for some names; for others, the nearest names are the mend.
+    `hints` has the hints for some names; for others, the nearest names are the hint.
 
     >>> @takes_only(num_workers="each call has one worker")
     ... def read(path, batch_size=1): ...
@@ -82,8 +82,8 @@ def takes_only(**mends: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name in kwargs:
                 if name not in known:
                     taker = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
-                    mend = f": {mends[name]}" if name in mends else mend_of_argument(name, known)
-                    raise TypeError(f"{taker} takes no {name}{mend}")
+                    hint = f": {hints[name]}" if name in hints else hint_on_argument(name, known)
+                    raise TypeError(f"{taker} takes no {name}{hint}")
             return function(*args, **kwargs)
 
         return knowing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-__all__ = ["did_you_mean", "mend_of_argument"]
+__all__ = ["did_you_mean", "hint_on_argument"]
 
 _IN_PARALLEL = ".threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
 _ONE_NAME = "give on=…, and columns of other names a common one by .rename_columns({…})"
@@ -27,17 +27,17 @@ _ARGUMENTS_OF_OTHERS = {
     "progress": "set loader.progress = True, or put .progress() into the chain",
     "right_on": _ONE_NAME,
 }
-"""Arguments that other libraries' methods take, or that belong elsewhere, and the mend for each."""
+"""Arguments that other libraries' methods take, or that belong elsewhere, and the hint for each."""
 
 
-def mend_of_argument(name: str, known: list[str]) -> str:
+def hint_on_argument(name: str, known: list[str]) -> str:
     """Return the end of an error message for an argument that is not among the known ones; empty if there is none.
 
-    >>> mend_of_argument("shuffle", ["batch_size", "local_shuffle_buffer_size"])
+    >>> hint_on_argument("shuffle", ["batch_size", "local_shuffle_buffer_size"])
     ": did you mean 'local_shuffle_buffer_size'?"
     """
-    if mend := did_you_mean(name, known):
-        return mend
+    if hint := did_you_mean(name, known):
+        return hint
     if longer := [each for each in known if f"_{name}_" in f"_{each}_"]:
         return f": did you mean {' or '.join(map(repr, longer[:3]))}?"
     return f": {_ARGUMENTS_OF_OTHERS[name]}" if name in _ARGUMENTS_OF_OTHERS else ""

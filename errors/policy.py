@@ -222,7 +222,7 @@ class ErrorPolicy:
     def _outputs(
         self, function: Callable[[Any], Iterable[R]], item: Any, before_retries: Callable[[], Callable[[], object]]
     ) -> Iterator[R]:
-        given, before_attempt = 0, before_retries()
+        yielded, before_attempt = 0, before_retries()
         outputs: Iterator[R] | None = None
 
         def advance(item: Any) -> Any:
@@ -230,7 +230,7 @@ class ErrorPolicy:
             try:
                 if outputs is None:  # first call, or after an error: do not repeat earlier outputs
                     before_attempt()
-                    outputs = islice(function(item), given, None)
+                    outputs = islice(function(item), yielded, None)
                 return next(outputs, _NO_OUTPUT)
             except Exception:
                 outputs = None
@@ -238,7 +238,7 @@ class ErrorPolicy:
 
         attempt: Callable[[Any], Any] = self.wrap(advance)
         while (output := attempt(item)) is not _NO_OUTPUT and self.keep(output):
-            given += 1
+            yielded += 1
             yield output
 
     def _trying_again(self, function: Callable[[Any], R]) -> Callable[[Any], R]:

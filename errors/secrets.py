@@ -14,7 +14,7 @@ _USER_INFO = re.compile(
     r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)(?!anonymous@)[^/@\s'\"]*@"
 )
 _WITHIN = r"(?<![.,:;!)\]}])"
-"""The last character of an address is none of these: they belong to the sentence that it stands in."""
+"""The last character of an address is none of these: they belong to the sentence around it."""
 # A quote is part of the query unless a delimiter or the end follows.
 _QUERY = re.compile(
     r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)" + _WITHIN,

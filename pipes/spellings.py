@@ -1,4 +1,4 @@
-"""Methods by the names that Ray Data gives them: each is a spelling of operators that stand."""
+"""Methods by the names that Ray Data gives them: each calls other operators."""
 
 from __future__ import annotations
 

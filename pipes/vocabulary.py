@@ -84,7 +84,7 @@ class Vocab:
         return self._tokens[index]
 
     def lookup_tokens(self, indices: Iterable[int]) -> list[str]:
-        """Return the tokens of ids, such as those that a model has given."""
+        """Return the tokens of ids, such as those that a model has emitted."""
         return [self.lookup_token(index) for index in indices]
 
     def get_itos(self) -> list[str]:
@@ -106,9 +106,9 @@ class Vocab:
     def save(self, url: str, *, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write it to a path or URL, as JSON; the file appears once it is whole."""
         default = None if self._default is None else self._tokens[self._default]
-        told = {"format": _FORMAT, "default": default, "tokens": self._tokens}
-        # Tokens made of bytes may hold half a character, which UTF-8 lacks; `load` accepts it.
-        content = json.dumps(told, indent=0, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        saved = {"format": _FORMAT, "default": default, "tokens": self._tokens}
+        # Tokens made of bytes may contain half a character, which UTF-8 lacks; `load` accepts it.
+        content = json.dumps(saved, indent=0, ensure_ascii=False).encode("utf-8", "surrogatepass")
         with whole_file(str(url), "wb", storage_options or {}) as file:
             file.write(content)
 
@@ -123,10 +123,10 @@ class Vocab:
         """
         content = read_whole(str(url), storage_options or {})
         try:
-            told = json.loads(content)
-            if not isinstance(told, dict) or told.get("format") != _FORMAT:
+            saved = json.loads(content)
+            if not isinstance(saved, dict) or saved.get("format") != _FORMAT:
                 raise ValueError(f'its "format" is not {_FORMAT!r}')
-            return cls(told["tokens"], told["default"])
+            return cls(saved["tokens"], saved["default"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{without_secrets(str(url))} is no vocabulary that Vocab.save wrote: {error}") from None
 
@@ -144,7 +144,7 @@ def build_vocab(
 
     It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
     the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
-    `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+    `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that replaces unknown
     ones.
 
     Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no

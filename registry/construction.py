@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from typing import Any, ClassVar, TypeVar
 
-from ..errors.hints import mend_of_argument
+from ..errors.hints import hint_on_argument
 from ..state.arguments import keep_arguments
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..state.graph import sources_of
@@ -83,7 +83,7 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if unknown == "seed" and hasattr(cls, "set_seed"):
             message += f", and its seed by .set_seed({kwargs['seed']!r})"
         elif unknown:
-            message += mend_of_argument(unknown, [*signature.parameters])
+            message += hint_on_argument(unknown, [*signature.parameters])
         elif keyword := _keyword_for_surplus(signature, args):
             message += f": give {keyword}"
         raise TypeError(message) from None

@@ -722,10 +722,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.group.Grouper:
         """Yield lists of items with the same key; `group_key_fn` returns an item's key.
 
-        Items may come in any order: they are held in a buffer. A group is yielded
+        Items may come in any order: they are kept in a buffer. A group is yielded
 
         - as soon as it has `group_size` items, where that is given;
-        - when `buffer_size` items are held: the largest group, the first of several, if it has at least
+        - when `buffer_size` items are buffered: the largest group, the first of several, if it has at least
           `guaranteed_group_size` items (by default `group_size`, else 1). With `drop_remaining` a smaller one is dropped;
         - at the end of the source, whatever its size.
 
@@ -1211,7 +1211,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
         cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
         path/name in the archive`. Directories and symbolic links are left out. `len` returns `length`; without `length` it
-        raises TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger
+        raises TypeError. A stream stays readable until it is dropped. Files up to 16 MiB are in memory. A larger
         file, read at once, may have `max_bytes`, or a hundred times its compressed size where that is more. Stored files
         are read directly; a program unpacks compressed ones: unrar, unar, 7-Zip or bsdtar.
 
@@ -1248,7 +1248,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         no data and are left out; a warning at the end of the archive counts the links and devices. A hard link has the
         content of the file it names. `len` returns `length`; without `length` it raises TypeError.
 
-        The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
+        The stream of a file stays readable until it is dropped, whatever is read from the archive meanwhile. Files up to 16
         MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its
         stream raises tarfile.StreamError.
 
@@ -1344,8 +1344,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
         path/name in the archive`. Of several files of one name, the last is yielded, as `unzip` writes it. Directories are
         left out. A symbolic link is yielded as a file that holds the name of its target, as in torchdata, since the link
-        flag has no checksum. `len` returns `length`; without `length` it raises TypeError. The stream of a file stays
-        readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
+        flag has no checksum. `len` returns `length`; without `length` it raises TypeError. A file's stream stays
+        readable until dropped. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
         hundred times its compressed size where that is more.
 
         `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
@@ -1488,7 +1488,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
         instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
         work; without a `concurrency` there is one process. Ray's
-        `compute=ActorPoolStrategy(size=2)` stands for two actors of Ray. `on_error` handles a batch for which `fn` raises.
+        `compute=ActorPoolStrategy(size=2)` means two actors of Ray. `on_error` handles a batch for which `fn` raises.
         A skipped batch counts as one failure.
 
         Raises TypeError where `fn` returns something else: a dict, text or bytes in place of items, or a list in place of
@@ -1584,8 +1584,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield batches with at most `max_token_count` tokens in all, shorter items first.
 
         Take it where memory bounds the tokens of a batch. `len_fn` returns the number of tokens of an item. Up to
-        `buffer_size` items are held. When the buffer is full, the shortest item, the first of several, goes into the batch;
-        a batch is yielded when the next item no longer fits. At the end, the held items follow in order of length. With
+        `buffer_size` items are kept. When the buffer is full, the shortest item, the first of several, goes into the batch;
+        a batch is yielded when the next item no longer fits. At the end, the kept items follow in order of length. With
         `include_padding`, the size of the batch padded to its longest item counts. Items shorter than `min_len` or longer
         than `max_len` are left out. Batches of similar length follow each other: put `shuffle` before this and after it to
         mix them.
@@ -1695,8 +1695,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the stream of each file.
 
         Take it for local files, and `open_files_by_fsspec` for URLs. `mode` is `"r"`, `"rt"` or `"t"` for text, in the
-        given `encoding` or else the locale's, `"rb"` or `"b"` for bytes. A stream stays readable while it is held, and is
-        closed when it is dropped. `len` returns `length`, or else the length of the source. `on_error` handles a file that
+        given `encoding` or else the locale's, `"rb"` or `"b"` for bytes. A stream stays readable until it is dropped, which
+        closes it. `len` returns `length`, or else the length of the source. `on_error` handles a file that
         cannot be opened.
 
         Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
@@ -1723,7 +1723,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
         as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Options of the file system, such as
         `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and
-        endpoints come from the environment. A stream stays readable while it is held, and is closed when it is dropped.
+        endpoints come from the environment. A stream stays readable until it is dropped, which closes it.
 
         Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
@@ -1746,8 +1746,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the stream of each file.
 
         Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
-        `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable while it is
-        held, and is closed when it is dropped. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
+        `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable until it is
+        dropped, which closes it. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
         files as bytes. `on_error` handles a file that cannot be opened.
 
         Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
@@ -1892,7 +1892,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.parse.JsonParser:
-        """Yield the path of each stream and the value of the JSON document that it holds.
+        """Yield the path of each stream and the value of the JSON document in it.
 
         Take it for files that are one document each; `parse_json` parses files with a document on each line (JSON lines),
         and `read_json` reads those as columns. Takes pairs of a path and a stream of text or bytes, which is read and
@@ -2567,7 +2567,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Each handler is a function of an extension and bytes; the first result other than None is taken. The default
         handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
         width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
-        handlers stands for all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
+        handlers means all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
         no handler: reading one runs the code in it. `decoder` and `size` are those of `ImageDecoder`: what decodes images,
         and the height and width, or the shorter side, that they get.
 
@@ -2820,7 +2820,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         place. A buffer at least as large as the stream shuffles it fully; size 1 keeps the order. With `unbatch_level`, the
         source is first unbatched by that many levels.
 
-        A state holds the numbers of the items in the buffer, not the items; resuming reads them again.
+        A state has the numbers of the items in the buffer, not the items; resuming reads them again.
 
         >>> dp = IterableWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)
@@ -2876,11 +2876,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Batches are buffered up to `buffer_size` rows, or more where the last batch is large. Half of the rows are drawn and
         yielded, and the buffer is refilled. Each half is drawn uniformly, except that it includes every row that stayed
-        twice. A buffer that holds the complete stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
+        twice. A buffer as large as the stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
         dict of tensors, arrays or lists of one length. The outputs are of the same kind; their size is that of the first
         batch read in a round.
 
-        A state holds the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
+        A state has the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
         up to one and a half times `buffer_size`.
 
         Raises TypeError for anything but a column batch, and ValueError where batches differ in columns or types.
@@ -2911,7 +2911,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
-        A state holds the numbers of the open items and of their outputs so far: resuming calls `fn` for these items again
+        A state has the numbers of the open items and of their outputs so far: resuming calls `fn` for these items again
         and drops those outputs.
 
         >>> dp = IterableWrapper([[1, 2, 3], [10, 20]]).shuffled_flatmap(buffer_size=2).set_seed(0)
@@ -3037,7 +3037,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - decimals: what `dtypes` says, and without it an error
         - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
           ragged are an error
-        - dictionaries: the values that they stand for
+        - dictionaries: the values that they encode
         - text and bytes, and lists of these: lists of Python's, with None for null
         - images, as bytes, or as Hugging Face's structs of `bytes` and `path`: a list of bytes, not decoded
         - other structs, and maps: an error
@@ -3347,7 +3347,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         below the folder, all modes raise ValueError before the first item. Each pass is a run: a second one over the same
         writer is an error without a `mode`. A resumed pass goes on in every mode.
 
-        `rows_per_group` is the number of rows of a row group: what is held in
+        `rows_per_group` is the number of rows of a row group: what is kept in
         memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
         `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
@@ -3444,7 +3444,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
         Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
-        the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+        the shortest have by then yielded one more item, which is dropped. To zip a pipe with itself, fork it or build it
         twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
@@ -3463,7 +3463,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
         Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
-        the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+        the shortest have by then yielded one more item, which is dropped. To zip a pipe with itself, fork it or build it
         twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
@@ -3480,7 +3480,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
         Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
-        the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+        the shortest have by then yielded one more item, which is dropped. To zip a pipe with itself, fork it or build it
         twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
@@ -3519,7 +3519,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
         Take it to join two streams of about the same order, and `zip_with_map` where one of them has an index or fits in
-        memory. The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held,
+        memory. The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are kept,
         up to `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones
         are left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items
         come as a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
@@ -3573,7 +3573,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
         the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
-        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that replaces unknown
         ones.
 
         Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
@@ -3603,11 +3603,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def explain(self) -> penstock.views.explanation.Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
-        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
         >>> import penstock as ps
-        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
-        .shuffle(buffer_size=10_000)
+        >>> print(ps.iter.IterableWrapper(range(10)).batch(2).shuffle().explain().warnings[0].mend)
+        .shuffle().batch(…), with the shuffle first
         """
         ...
 
@@ -4068,7 +4068,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
 
         It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
         the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
-        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that replaces unknown
         ones.
 
         Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
@@ -4098,11 +4098,11 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     def explain(self) -> penstock.views.explanation.Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
-        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
         >>> import penstock as ps
-        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
-        .shuffle(buffer_size=10_000)
+        >>> print(ps.iter.IterableWrapper(range(10)).batch(2).shuffle().explain().warnings[0].mend)
+        .shuffle().batch(…), with the shuffle first
         """
         ...
 

@@ -114,7 +114,7 @@ class RankSync:
     def begin(self, common: dict[str, Any], seed: int | None, drawn: int) -> int:
         """Check that `common` is the same on all ranks, and return their seed.
 
-        It is the seed that ranks were given, or else rank 0's draw. Raises ValueError on all ranks if anything differs.
+        It is the seed set on the ranks, or else rank 0's draw. Raises ValueError on all ranks if anything differs.
         """
         common = {**common, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
         digests = {name: _digest_of_value(value) for name, value in common.items()}
@@ -149,12 +149,12 @@ class RankSync:
                 ranks.leave()
         self._all = self._reading = None
 
-    def length(self, of_part: Callable[[int], int], given: int) -> int:
-        """Return how many items each rank gives in an epoch: those given before, plus those left in the parts."""
+    def length(self, of_part: Callable[[int], int], before: int) -> int:
+        """Return how many items each rank yields in an epoch: those yielded before, plus those left in the parts."""
         if self.steps_per_epoch is not None:
             return self.steps_per_epoch
         lengths = map(of_part, range(self.part.ranks))
-        return given + (max(lengths) if self._ends == "pad" else min(lengths))
+        return before + (max(lengths) if self._ends == "pad" else min(lengths))
 
     def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Yield items until all ranks end; `again` returns an iterator from the beginning, for repeated items."""

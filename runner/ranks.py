@@ -25,7 +25,7 @@ class DistributedReadingService(InProcessReadingService):
 
     The chain is read in `num_shards` shards over all ranks: rank s modulo their number reads shard s. By default, each
     worker of each rank has one shard. A chain without a sharding point is an error, unless `require_sharding=False`
-    lets every rank read all of it. The seed of each epoch is the one that a rank was given, or else rank 0's. States
+    lets every rank read all of it. The seed of each epoch is the one set on a rank, or else rank 0's. States
     cover all ranks, and resume on any number of them.
 
     `ends` says how parts of different lengths end, agreed before each item, after filters and skipped items:

@@ -214,14 +214,14 @@ class ShardReader(IterDataPipe[Any]):
         return self.length_from({})
 
     def length_from(self, node: Node) -> int:
-        """Return the length of an epoch resumed from a node: what ranks were given before, plus what is left."""
+        """Return the length of an epoch resumed from a node: what ranks yielded before, plus what is left."""
         rank_sync, division = self.options.rank_sync, self.division
         if rank_sync is None:
             return sum(map(partial(self._length_of, division), division.shards))
-        return rank_sync.length(partial(self._left_in_part, node), self.given_at(node))
+        return rank_sync.length(partial(self._left_in_part, node), self.items_before(node))
 
-    def given_at(self, node: Node) -> int:
-        """Return how many items of an epoch were given before a node; TypeError where that is unknown."""
+    def items_before(self, node: Node) -> int:
+        """Return how many items of an epoch were yielded before a node; TypeError where that is unknown."""
         if self.options.rank_sync is None:
             return len(self) - self._left_in_part(node, self.division.rank) if node else 0
         given: int = node.get("own", {"given": 0})["given"]

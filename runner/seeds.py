@@ -38,7 +38,7 @@ class SeedGenerator:
     def seed(self, seed: int | None = None) -> None:
         """Restart from a seed."""
         self.base_seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
-        self._given = {"own": 0, "shared": 0}
+        self._drawn = {"own": 0, "shared": 0}
 
     def generate_seed(self) -> int:
         """Return this process's next own seed."""
@@ -52,13 +52,13 @@ class SeedGenerator:
         """Return a generator for a worker or rank; with `inplace`, it is this one."""
         expect_whole("worker_id", worker_id, least=0)
         spawned = self if inplace else copy.copy(self)
-        spawned.worker_id, spawned._given = worker_id, {**self._given, "own": 0}
+        spawned.worker_id, spawned._drawn = worker_id, {**self._drawn, "own": 0}
         return spawned
 
     def _next(self, kind: str, *whose: int) -> int:
-        self._given[kind] += 1
+        self._drawn[kind] += 1
         of_epoch = derive_seed(self.base_seed, self.epoch)
-        return derive_seed(of_epoch, int(kind == "shared"), self._given[kind], *whose)
+        return derive_seed(of_epoch, int(kind == "shared"), self._drawn[kind], *whose)
 
 
 def set_graph_random_seed(datapipe: DataPipe, seed_generator: SeedGenerator) -> DataPipe:

@@ -33,7 +33,7 @@ _NAMES_OF_TORCH = {
     "prefetch_factor": "give worker_prefetch_cnt",
     "workers": "give num_workers",
 }
-"""Names that torch's DataLoader and others have, and the mend for each."""
+"""Names that torch's DataLoader and others have, and the hint for each."""
 
 
 class _WorkersReadingService(ShardingReadingService):

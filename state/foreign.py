@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
+from .node import Node
+
 __all__ = [
     "SHARDING_PRIORITIES",
     "DataChunk",
@@ -82,7 +84,7 @@ class OurPipe:
 
     _can_save_node: ClassVar[bool] = True
 
-    def _attach_reader(self, link: Any, node: dict[str, Any] | None) -> None:
+    def _attach_reader(self, link: Any, node: Node | None) -> None:
         """Record how a reader reads this pipe, and the node from which the next pass begins."""
         raise NotImplementedError
 
@@ -90,12 +92,12 @@ class OurPipe:
         """Release this pipe from a reader whose pass has ended."""
         raise NotImplementedError
 
-    def _save_node(self) -> Generator[Any, Any, dict[str, Any] | None]:
+    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         """Return where the pipe is, as a generator that yields sources and gets their nodes."""
         raise NotImplementedError
         yield
 
-    def _resume_at(self, node: dict[str, Any] | None) -> None:
+    def _resume_at(self, node: Node | None) -> None:
         """Let the next pass begin from a node, or afresh, at the end of a chain."""
         raise NotImplementedError
 
@@ -103,10 +105,10 @@ class OurPipe:
         """Called before a state of the chain is loaded, to end all passes."""
         raise NotImplementedError
 
-    def _node_loaded(self, node: dict[str, Any]) -> None:
+    def _node_loaded(self, node: Node) -> None:
         """Called when a loaded state has a node of this pipe, which may or may not be used."""
 
-    def _foreign_seeds(self) -> dict[str, Any] | None:
+    def _foreign_seeds(self) -> Node | None:
         """Return a node with the seeds of the present pass, which pipes of other libraries cannot derive again."""
         return None
 

@@ -10,27 +10,12 @@ from typing import Any
 from ..errors.secrets import short as _short
 from .arguments import plain_arguments
 from .graph import DataPipe, sources_of, walk
+from .node import KEYS_OF_A_NODE
 from .step_text import step as shown
 
-__all__ = ["ENTRIES_OF_A_STEP", "chain_shape", "check_state", "expect_plain", "header"]
+__all__ = ["chain_shape", "check_state", "expect_plain", "header"]
 
 VERSION = 5
-
-ENTRIES_OF_A_STEP = {
-    "own": "the attributes that the operator declares with `own`, after its last item or at an earlier snapshot",
-    "skip": "the number of items emitted since that snapshot, which are made again and discarded",
-    "sources": "for each source, the number of its step; null if its pass has not begun",
-    "read": "for each source that is read with numbers: the numbers of the first item after its node, of the oldest "
-    "item that is still needed, and of the next item to pull",
-    "passes": "for each source, the number of passes begun over it, if other entries do not imply it",
-    "at": "'end' if the pass has ended",
-    "skipped": "the number of failed items left out",
-    "inner": "the number of inner chains begun, by which they are seeded",
-    "last_given": "a check value of the last item of a step without sources, which shows another order",
-    "seeds": "the seeds of this pass over a source of another library",
-    "state": "what `state_dict` of a source of another library returned",
-}
-"""The keys that a node may have, and what they mean."""
 
 _DEEPEST_STATE = 200
 """Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
@@ -94,7 +79,7 @@ def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *ent
 def _without_order(part: Any) -> Any:
     """Return a state without the check values of items."""
     if isinstance(part, dict):
-        is_node = part.keys() <= ENTRIES_OF_A_STEP.keys()  # also among what a sharding_filter owns
+        is_node = part.keys() <= KEYS_OF_A_NODE  # also among what a sharding_filter owns
         return {key: _without_order(value) for key, value in part.items() if key != "last_given" or not is_node}
     return [*map(_without_order, part)] if isinstance(part, (list, tuple)) else part
 

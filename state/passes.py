@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import traceback
 import weakref
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
 from types import GeneratorType
@@ -15,12 +14,14 @@ from typing import Any, TypeVar
 from .error_context import NO_ITEM, last_item, local_of
 from .foreign import OurPipe
 from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .replay import Checkpointer, Node, Reading, ReplayLog, after, check_value, collect
+from .nesting import let_steps_nest
+from .node import Node, ReadFrom
+from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect
 from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
 from .step_text import step
 
-__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "let_steps_nest", "path_without_reader", "require_end", "running_pass"]
+__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "path_without_reader", "require_end", "running_pass"]
 
 T = TypeVar("T")
 
@@ -28,26 +29,6 @@ ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have pas
 
 _STEPS_AT_A_TIME = 100
 """The recursion limit is checked once per this many steps of a chain."""
-_MOST_STEPS = 6000
-_MOST_FRAMES = 15_400
-"""More frames would overflow the C stack and end the process: each takes about half a KB of 8 MB."""
-_LIMIT = 20_000
-"""Python's recursion limit. Closing steps takes more calls than reading them, but no more C stack."""
-
-
-def let_steps_nest() -> None:
-    """Raise Python's recursion limit for a long chain, whose iterators call each other.
-
-    Raises RecursionError if the C stack may overflow. A limit that is already above `_LIMIT` is left alone.
-    """
-    limit = sys.getrecursionlimit()
-    if limit > _LIMIT:
-        return
-    names = [frame.f_code.co_name for frame, _ in traceback.walk_stack(inspect.currentframe())]
-    if (steps := names.count("_deliver")) > _MOST_STEPS or len(names) > _MOST_FRAMES:
-        raise RecursionError(f"the stack has no room for {steps:,} steps, each of which reads the next, and more")
-    if 3 * len(names) > limit:
-        sys.setrecursionlimit(min(4 * len(names), _LIMIT))
 
 
 class Pass:
@@ -104,12 +85,13 @@ class Pass:
         if not pipe.resumes_from_start and self._sources_can_save:
             own = _own_iterator(pipe, iterate)
             return own, own
-        kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
+        kept = node.copy()
+        skip, _ = kept.pop("skip", 0), kept.pop("last_given", None)
         self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
         self._inner_chains = node.get("inner", 0)
         own = _own_iterator(pipe, iterate)
         # What was emitted since the snapshot is made again and discarded.
-        return own, after(self._checkpointer.emitted.follow(own), node.get("skip", 0), last=self.last_before)
+        return own, after(self._checkpointer.emitted.follow(own), skip, last=self.last_before)
 
     def _enter(self, pipe: Any) -> Node:
         """Find out of which pass this one is a part, and return the node from which it begins."""
@@ -158,7 +140,7 @@ class Pass:
 
         return again
 
-    def _begin_fields(self, pipe: Any, saved: Node) -> None:
+    def _begin_fields(self, pipe: Any, saved: Mapping[str, Any]) -> None:
         """Set the attributes of a pass: to their defaults, or to what the state has."""
         attributes, fields = vars(pipe), type(pipe)._state_fields
         for name, field in fields.items():
@@ -199,7 +181,7 @@ class Pass:
             self._sources_can_save = self._sources_can_save and link.can_save
             self._sources.append(link)
             if resumes:
-                link.replay = nodes[place], reads[place] or [0, 0, 0]
+                link.replay = nodes[place], ReadFrom(*(reads[place] or ()))
             link.source._attach_reader(link, nodes[place])
             if link.passes_begun and nodes[place] is None:  # reading it from here on is another pass
                 part: Any
@@ -224,7 +206,7 @@ class Pass:
     def read(self, pipe: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
         link = self._links[id(pipe)]
-        node, [at, oldest, pulled] = link.replay or (link.source._foreign_seeds(), [0, 0, 0])
+        node, (at, oldest, pulled) = link.replay or (link.source._foreign_seeds(), ReadFrom())
         link.replay = None
         log = self._logs[link] = ReplayLog(link.source, node, at, oldest)
         link.logged_pass = link.passes_begun + 1
@@ -282,10 +264,12 @@ class Pass:
         passes: list[int] = []
         implied: list[int] = []
         for source in self._sources:
-            read, begun, is_begun = None, source.passes_begun, 1
+            read: list[int] | None = None
+            begun, is_begun = source.passes_begun, 1
             if (log := self._logs.get(source)) is not None:
                 _expect_needed(pipe, log)
-                found, read = log.restart()
+                found, position = log.restart()
+                read = [*position]
                 begun = source.logged_pass
             elif source.is_foreign or self._is_part(source):
                 found = yield source.source

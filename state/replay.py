@@ -18,11 +18,11 @@ from ..errors.closing import close
 from ..errors.notes import describe_item
 from .fields import NotPlain, Tally
 from .graph import trampoline
+from .node import Node, ReadFrom
 
 __all__ = [
     "SNAPSHOT_SHARE",
     "Checkpointer",
-    "Node",
     "Reading",
     "ReplayLog",
     "Throttle",
@@ -33,8 +33,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Node = dict[str, Any]
-"""Where a pipe and its sources are in a pass; None for a pass that has not begun."""
 _Numbered = list[tuple[int, Node | None]]
 """Nodes, each with the number of items before it."""
 
@@ -255,11 +253,11 @@ class ReplayLog(Snapshots):
         finally:
             self._throttle = None  # frees its share for the others
 
-    def restart(self) -> tuple[Node | None, list[int]]:
-        """Return a node of the source, and the numbers of its next item, the oldest needed, and the one to pull."""
+    def restart(self) -> tuple[Node | None, ReadFrom]:
+        """Return a node of the source, and from where on to read it with numbers."""
         oldest = self.oldest
         at, node = _useful(self._snapshots, oldest)[0]
-        return node, [at, oldest, max(self.pulled, self.first)]
+        return node, ReadFrom(at, oldest, max(self.pulled, self.first))
 
     def _add(self, node: Node | None, started: float) -> None:
         snapshots = [*self._snapshots, (self.pulled, node)]

@@ -2,7 +2,7 @@
 
 A state holds the epoch of the chain, the base seeds of its passes, and where each step is. The steps form a list,
 sources first, and refer to their sources by number. So a state stays flat however long the chain, and a source that
-several steps read appears once. `ENTRIES_OF_A_STEP` in `header.py` explains what a step has.
+several steps read appears once. `Node` explains what a step has.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..errors.policy import ErrorPolicy
 from ..errors.secrets import short as _short
 from .foreign import OurPipe, TorchIterDataPipe, declared, declares
 from .graph import sources_of, walk
-from .header import ENTRIES_OF_A_STEP, check_state, expect_plain, header
-from .replay import Node
+from .header import check_state, expect_plain, header
+from .node import KEYS_OF_A_NODE, Node
 from .run import replace_live_iterator
 from .seeds import PassPath, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_chain, seed_of_user
 from .sources import SourceLink, capture
@@ -125,7 +125,7 @@ def _unflatten(steps: Any) -> Node | None:
         raise ValueError(f"the steps of a state are a list of dicts, and these are {_short(steps)}")
     nodes: Steps = []
     for step in steps:
-        node = {**step}
+        node: Node = step.copy()
         if "sources" in node:
             sources = node["sources"]
             known = range(len(nodes))
@@ -195,7 +195,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
     own, reads, passes = node.get("own", {}), node.get("read", []), node.get("passes", [])
     number_of_sources = len(sources_of(pipe))
     if (
-        not node.keys() <= ENTRIES_OF_A_STEP.keys()
+        not node.keys() <= KEYS_OF_A_NODE
         or node.get("at", "end") != "end"
         or not all(_is_number(node.get(name, 0)) for name in ("inner", "last_given", "skip", "skipped"))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))

@@ -13,7 +13,8 @@ from typing import Any
 
 from .foreign import OurPipe, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
-from .replay import Node, collect
+from .node import Node, ReadFrom
+from .replay import collect
 from .seeds import PassPath, seed_foreign
 
 __all__ = ["ForeignSource", "SourceLink", "can_capture", "capture", "source_of"]
@@ -54,7 +55,7 @@ class SourceLink:
         """Whether the next pass over the source is part of a resumed pass."""
         self.node: Node | None = None
         """The node from which the next pass over the source resumes."""
-        self.replay: tuple[Node | None, list[int]] | None = None
+        self.replay: tuple[Node | None, ReadFrom] | None = None
         """The node and the numbers from which a resumed pass reads the source with numbers."""
         self.logged_pass = 0
         """The number of passes over the source up to the one that is read with numbers."""

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, TypeVar
 from .error_context import add_error_context
 from .fields import StateField, Tally
 from .foreign import OurPipe
+from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Node, Reading, expect_same_order
+from .replay import Reading, expect_same_order
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step

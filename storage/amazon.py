@@ -56,20 +56,22 @@ class _Staying:
 
 
 def _check_answer(request: Any, answer: Any) -> None:
-    told = answer.headers
-    if goes_elsewhere(answer.status_code, told):
+    headers = answer.headers
+    if goes_elsewhere(answer.status_code, headers):
         raise OSError(errno.EREMOTE, REDIRECTED)
     if answer.status_code not in (200, 206):
         return
     asked = {name.lower(): _text(value) for name, value in request.headers.items()}
     if "range" not in asked:
         return
-    expect_range(asked["range"], 206, told)  # whichever status a server gives a range, it must say which range it is
+    expect_range(asked["range"], 206, headers)  # whichever status a server gives a range, it must say which range it is
     version = asked.get("if-match", "")
-    if version and _bare(told.get("ETag", version)) != _bare(version):
+    if version and _bare(headers.get("ETag", version)) != _bare(version):
         raise OSError(errno.ESTALE, REPLACED)
-    if came := re.match(r"bytes (\d+)-(\d+)/", told.get("Content-Range", "")):
-        told.setdefault("Content-Length", str(int(came[2]) + 1 - int(came[1])))  # so that a truncated body is noticed
+    if came := re.match(r"bytes (\d+)-(\d+)/", headers.get("Content-Range", "")):
+        headers.setdefault(
+            "Content-Length", str(int(came[2]) + 1 - int(came[1]))
+        )  # so that a truncated body is noticed
 
 
 def _text(value: str | bytes) -> str:

@@ -261,8 +261,8 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     """Return a client that sends the requests of botocore and s3fs: same endpoint, keys and addressing style."""
     from obstore.store import S3Store
 
-    if told := _told_by_environment(bucket, options):
-        endpoint, region, credentials = told
+    if found := _from_environment(bucket, options):
+        endpoint, region, credentials = found
         return S3Store(
             bucket,
             config=_config_of_amazon(endpoint, region),
@@ -322,19 +322,19 @@ def _config_of_amazon(endpoint: str, region: str) -> S3Config:
     }
 
 
-def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, str, Any] | None:
+def _from_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, str, Any] | None:
     """Return endpoint, region and credentials from the environment, or None if other sources, such as files, count.
 
     This avoids botocore, which takes a quarter of a second to start.
     """
-    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "BOTO"))}
+    variables = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "BOTO"))}
     settings, config = options.get("client_kwargs") or {}, options.get("config_kwargs") or {}
-    region = settings.get("region_name") or told.get("AWS_DEFAULT_REGION")
-    endpoint = told.get("AWS_ENDPOINT_URL", "").rstrip("/")
+    region = settings.get("region_name") or variables.get("AWS_DEFAULT_REGION")
+    endpoint = variables.get("AWS_ENDPOINT_URL", "").rstrip("/")
     if (
-        not all(told.get(name) for name in _ALL_THAT_IS_NEEDED)
+        not all(variables.get(name) for name in _ALL_THAT_IS_NEEDED)
         or not region
-        or told.keys() - {*_ALL_THAT_IS_NEEDED, *_ALL_THAT_IS_KNOWN}
+        or variables.keys() - {*_ALL_THAT_IS_NEEDED, *_ALL_THAT_IS_KNOWN}
         or options.keys() - {*_COMMON_OPTIONS}
         or settings.keys() - {"region_name"}
         or config.keys() - {"connect_timeout", "read_timeout", "retries"}
@@ -344,7 +344,7 @@ def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, 
         or any(Path(path).expanduser().exists() for path in _FILES_OF_BOTOCORE)
     ):
         return None
-    keys = (told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], told.get("AWS_SESSION_TOKEN"))
+    keys = (variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"], variables.get("AWS_SESSION_TOKEN"))
     return endpoint, region, _credentials(*keys, None)
 
 

@@ -179,10 +179,10 @@ def is_file(address: Address, file_system: Any, path: str) -> bool:
     if not (address.of_amazon or address.of_web):
         return bool(file_system.isfile(path))
     try:
-        told: Any = in_plain_words(address.url, file_system.info, path)
+        info: Any = in_plain_words(address.url, file_system.info, path)
     except FileNotFoundError:
         return False
-    return bool(told["type"] == "file")
+    return bool(info["type"] == "file")
 
 
 def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:

@@ -155,8 +155,8 @@ class _Upload(io.RawIOBase):
         answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
         if "ETag" not in answer:
             raise OSError(errno.EIO, "the server gave no ETag for a part", self._name)
-        told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
-        return {"PartNumber": number, "ETag": answer["ETag"], **told}
+        sums = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
+        return {"PartNumber": number, "ETag": answer["ETag"], **sums}
 
     def _call(self, method: str, **arguments: Any) -> Any:
         def request() -> Any:

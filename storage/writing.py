@@ -83,7 +83,7 @@ def whole_file(
 
 
 def expect_writable(address: Address) -> None:
-    """Raise OSError for an address that is only read, and ValueError for one that stands for another object."""
+    """Raise OSError for an address that is only read, and ValueError for one that s3fs writes elsewhere."""
     check_written(address)
     link = first_link(address)
     if link is not None and link.keeps_files():

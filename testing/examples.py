@@ -42,9 +42,9 @@ def maker_of_example(cls: type) -> Callable[[], DataPipe]:
     before: Mapping[str, Any] = dict(names)
     for example in doctest.DocTestParser().get_examples(cls.__doc__ or "", cls.__qualname__):
         statement = compile(example.source, f"<example of {cls.__qualname__}>", "exec")
-        held = dict(names)
+        earlier = dict(names)
         _run(statement, names)
-        if statements or any(_is_pipe(value) for name, value in names.items() if value is not held.get(name)):
+        if statements or any(_is_pipe(value) for name, value in names.items() if value is not earlier.get(name)):
             statements.append(statement)
         else:
             before = dict(names)

@@ -1,6 +1,6 @@
 """Why an operator breaks a law: likely causes, one function for each.
 
-A cause is a function of what failed. It looks for one mistake, and returns a sentence with the mend, or None where it
+A cause is a function of what failed. It looks for one mistake, and returns a sentence with the fix, or None where it
 does not find the mistake. It never guesses.
 """
 
@@ -47,14 +47,14 @@ class Failure:
         """The class of the operator."""
         return type(self.pipe).__name__
 
-    def held(self) -> Iterator[tuple[str, Any]]:
+    def attributes(self) -> Iterator[tuple[str, Any]]:
         """Yield the attributes that a fresh pipe has from its constructor, with their names."""
         pipe = self.make()
         for name, value in vars(pipe).items():
             if name not in getattr(pipe, "payload", ()) and not name.startswith("__"):
                 yield name, value
 
-    def is_mended(self) -> bool:
+    def keeps_law(self) -> bool:
         """Say whether the law is kept now, after a change that a cause has made."""
         try:
             self.check(self.make)
@@ -64,7 +64,7 @@ class Failure:
 
 
 def likely_cause(failure: Failure) -> str | None:
-    """Return the likely cause of a failure with its mend, or None if no known mistake is found."""
+    """Return the likely cause of a failure with its fix, or None if no known mistake is found."""
     for cause, laws in CAUSES.items():
         if failure.law not in laws:
             continue
@@ -77,20 +77,20 @@ def likely_cause(failure: Failure) -> str | None:
 def generator_of_the_constructor(failure: Failure) -> str | None:
     """Find a random generator that is made once: each pass goes on where the last one stopped."""
     of_numpy = (np.random.Generator, np.random.RandomState)  # NumPy imports them when they are named, which is slow
-    for name, value in failure.held():
+    for name, value in failure.attributes():
         if isinstance(value, (random.Random, torch.Generator, *of_numpy)):
-            mend = (
+            fix = (
                 "make one in __getitem__, seeded by the index"
                 if isinstance(failure.pipe, TorchMapDataPipe)
                 else "derive from Seeded, and make it in __iter__ with self.pass_seed"
             )
-            return f"the random generator `{name}` is made in __init__, and every pass goes on with it: {mend}"
+            return f"the random generator `{name}` is made in __init__, and every pass goes on with it: {fix}"
     return None
 
 
 def iterator_of_the_constructor(failure: Failure) -> str | None:
     """Find an iterator that is made once: the first pass uses it up."""
-    for name, value in failure.held():
+    for name, value in failure.attributes():
         if isinstance(value, Iterator):
             return (
                 f"the iterator `{name}` is made in __init__, and can be read once only: keep what it iterates over, "
@@ -128,15 +128,15 @@ def attribute_that_passes_change(failure: Failure) -> str | None:
     steps = [step for step in walk(pipe) if not type(step).__module__.startswith("penstock.")]
     before = [{name: repr(value) for name, value in vars(step).items()} for step in steps]
     items_of(pipe)
-    for step, held in zip(steps, before, strict=True):
-        for name, value in held.items():
+    for step, values in zip(steps, before, strict=True):
+        for name, value in values.items():
             if repr(vars(step)[name]) != value:
-                mend = (
+                fix = (
                     "let branch_of decide by the number and the item"
                     if isinstance(step, Splitter)
                     else f"make it in __iter__, or declare it in the class by {name} = own(…)"
                 )
-                return f"`{name}` of {type(step).__name__} is changed by a pass, and the next goes on with it: {mend}"
+                return f"`{name}` of {type(step).__name__} is changed by a pass, and the next goes on with it: {fix}"
     return None
 
 
@@ -159,7 +159,7 @@ def member_that_cannot_be_pickled(failure: Failure) -> str | None:
     """Find an attribute that cannot be copied to a worker."""
     import cloudpickle  # type: ignore[import-untyped]  # slow to import, and only needed here
 
-    for name, value in failure.held():
+    for name, value in failure.attributes():
         try:
             cloudpickle.dumps(value)
         except Exception as error:
@@ -183,7 +183,7 @@ def memory_files_are_shared(failure: Failure) -> str | None:
 
     system._open = open_apart
     try:
-        is_kept = failure.is_mended()
+        is_kept = failure.keeps_law()
     finally:
         system._open = as_it_is
     if not is_kept:
@@ -194,16 +194,16 @@ def memory_files_are_shared(failure: Failure) -> str | None:
     )
 
 
-def item_held_back(failure: Failure) -> str | None:
-    """Find an operator that says that it holds no items, and loses some when it is resumed."""
+def undeclared_buffer(failure: Failure) -> str | None:
+    """Find an operator that declares no buffered items, and loses some when it is resumed."""
     for pipe in walk(failure.pipe):
         cls: Any = type(pipe)
         declares = "resumes_from_start" in vars(cls) and not cls.resumes_from_start
         if declares and not cls.__module__.startswith("penstock.") and _keeps_law_without_it(failure, cls):
             return (
                 f"{cls.__name__} declares `resumes_from_start = False`, and does not resume right with it: declare "
-                "what a pass remembers with own(), and set it before the yield; declare the items it holds with read() "
-                "and keep_from(); or leave the line out"
+                "what a pass remembers with own(), and set it before the yield; declare the items it buffers with "
+                "read() and keep_from(); or leave the line out"
             )
     return None
 
@@ -211,7 +211,7 @@ def item_held_back(failure: Failure) -> str | None:
 def _keeps_law_without_it(failure: Failure, cls: Any) -> bool:
     cls.resumes_from_start = True
     try:
-        return failure.is_mended()
+        return failure.keeps_law()
     finally:
         cls.resumes_from_start = False
 
@@ -234,7 +234,7 @@ CAUSES: dict[Callable[[Failure], str | None], set[str]] = {
     member_that_cannot_be_pickled: {"copies_agree"},
     default_that_is_shared: {"items_are_left_alone", "empty_source_ends", "len_is_exact", *_OF_PASSES},
     attribute_that_passes_change: {"len_is_exact", *_OF_PASSES},
-    item_held_back: _OF_RESUMING,
+    undeclared_buffer: _OF_RESUMING,
     memory_files_are_shared: _OF_PASSES,
 }
 """The known causes, the surest first, each with the laws that it may break."""

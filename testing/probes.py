@@ -147,7 +147,7 @@ class Probe:
 
 
 def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
-    """Replace each source of a pipe by a probe, and return the probes; without sources, replace the items it holds.
+    """Replace each source of a pipe by a probe, and return the probes; without sources, replace its items.
 
     For a pipe that reads branches of a stream, the source is that of the operator that gives the branches. A pipe with
     neither sources nor items, such as one that lists files, has no probes.
@@ -160,19 +160,19 @@ def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
 
     parts = _as_one(pipe)
     for part in parts:
-        held = vars(part)
+        values = vars(part)
         payload = declared(part, "payload", ())
         sources = sources_of(part)
         stand_ins = {
             id(source): _wrapper(source)(probe(source), deepcopy=False) for source in sources if source not in parts
         }
         if sources:
-            held.update(
-                {name: _with_stand_ins(value, stand_ins) for name, value in held.items() if name not in payload}
+            values.update(
+                {name: _with_stand_ins(value, stand_ins) for name, value in values.items() if name not in payload}
             )
         else:
-            items = {name: probe(held[name]) for name in payload if isinstance(held.get(name), (Iterable, Dataset))}
-            held.update(items, deepcopy=False)
+            items = {name: probe(values[name]) for name in payload if isinstance(values.get(name), (Iterable, Dataset))}
+            values.update(items, deepcopy=False)
     return probes
 
 

@@ -78,11 +78,11 @@ def len_is_exact(make: Maker) -> None:
 
 def _check_len(pipe: Any) -> None:
     try:
-        told = len(pipe)
+        length = len(pipe)
     except TypeError:
         return
-    if told != (number := len(items_of(pipe))):
-        raise AssertionError(f"len is {told}, but there are {number} items")
+    if length != (number := len(items_of(pipe))):
+        raise AssertionError(f"len is {length}, but there are {number} items")
 
 
 def items_are_left_alone(make: Maker) -> None:

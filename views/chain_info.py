@@ -68,7 +68,7 @@ class StepInfo:
         self.is_map_style = isinstance(pipe, TorchMapDataPipe)
         self.is_random: bool = isinstance(pipe, Seeded) and pipe.is_random
         """It draws random numbers. A shuffle that is switched off does not."""
-        self.is_ordered = getattr(pipe, "ordered", True) is not False and not getattr(pipe, "non_deterministic", False)
+        self.is_ordered = self.attributes.get("ordered") is not False and not self.attributes.get("non_deterministic")
         """A seed fixes its order. It does not if items come as they are ready."""
         self.is_sharding_point = hasattr(kind, "apply_sharding")
         self.dispatches: bool = getattr(kind, "dispatches", False)
@@ -83,7 +83,7 @@ class StepInfo:
         """The unit of `max_buffered`."""
         self.gives: str | None = getattr(pipe, "gives", None)
         """"rows", "batches" of columns or the "same" as its sources; None if unknown."""
-        self.passes_items: bool = self.gives == "same" and getattr(pipe, "keeps_schema", False)
+        self.passes_items = self.gives == "same" and declares(pipe, "keeps_schema") and bool(pipe.keeps_schema)
         """Its items are those of its sources, unchanged."""
         self.reads_stream_by_index = self.is_map_style and not all(source.is_map_style for source in sources)
         """It is read by index, and reads a stream for that."""
@@ -192,10 +192,13 @@ class StepInfo:
 class ChainInfo:
     """The steps of a chain, sources first, and the plan by which a loader reads it, if one does."""
 
-    def __init__(self, end: DataPipe, plan: ReadPlan | None = None) -> None:
+    def __init__(
+        self, end: DataPipe, plan: ReadPlan | None = None, stop: Callable[[DataPipe], bool] = lambda pipe: False
+    ) -> None:
         steps: dict[int, StepInfo] = {}
-        for pipe in sources_first(end):
-            step = steps[id(pipe)] = StepInfo(pipe, [steps[id(source)] for source in sources_of(pipe)])
+        for pipe in sources_first(end, stop=stop):
+            sources = [] if stop(pipe) else sources_of(pipe)
+            step = steps[id(pipe)] = StepInfo(pipe, [steps[id(source)] for source in sources])
             for source in step.sources:
                 source.readers.append(step)
         self.steps = [*steps.values()]

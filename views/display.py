@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,20 +19,20 @@ _DEEPEST = 30
 
 def show_chain(pipe: DataPipe) -> str:
     """Return a chain as text: one line if it is short, else one line per step and a tree of the branches."""
-    steps = _calls_of(pipe)
-    line = "".join(_parts(steps))
-    return line if len(line) <= _LINE_WIDTH else _tree(steps)
+    lines = _tree(_calls_of(pipe))
+    line = _joined(lines)
+    return line if len(line) <= _LINE_WIDTH else "\n".join(lines)
 
 
 def show_tree(pipe: DataPipe) -> str:
     """Return a chain as text: a tree if it has branches, however short."""
     branches = any(len(sources_of(part)) > 1 for part in walk(pipe, stop=is_data_set))
-    return _tree(_calls_of(pipe)) if branches else show_chain(pipe)
+    return "\n".join(_tree(_calls_of(pipe))) if branches else show_chain(pipe)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A step in a text. It has those of its sources that stand among its arguments, not before it."""
+    """A step in a text. It has those of its sources that are among its arguments, not before it."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def _calls(
     arguments = (*arguments_of(pipe, seen=seen),)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     if method is None and not among and len(first) == 1 and not first[0].sources:
-        call = _Call(type(pipe).__name__, (_line_of(first[0]), *arguments))
+        call = _Call(type(pipe).__name__, (_line_of(first[0]) or "", *arguments))
         first = []
     elif method is None:
         call = _Call(type(pipe).__name__, arguments, (first, *among))
@@ -82,29 +82,21 @@ def _calls(
     return first
 
 
-def _line_of(call: _Call) -> str:
-    """Return a step without sources as text."""
-    return f"{call.name}({', '.join(call.arguments)}){call.after}" if call.parentheses else call.name + call.after
+def _line_of(call: _Call) -> str | None:
+    """Return a step as one line; None if its sources need lines of their own."""
+    parts = []
+    for source in call.sources:
+        steps = [step for step in source if step is not _ELLIPSIS]
+        if len(steps) > 1 or any(step.sources for step in steps):
+            return None
+        parts.append("".join(_line_of(step) or "" for step in source))
+    arguments = f"({', '.join([*parts, *call.arguments])})" if call.parentheses else ""
+    line = f"{call.name}{arguments}{call.after}"
+    return line if not call.sources or len(line) <= _LINE_WIDTH else None
 
 
-def _parts(steps: list[_Call]) -> Iterator[str]:
-    """Yield the parts of a line of steps, until it is too long."""
-    waiting: list[str | _Call] = [*reversed(steps)]
-    length = 0
-    while waiting and length <= _LINE_WIDTH:
-        part = waiting.pop()
-        if isinstance(part, str) or not part.sources:
-            text = part if isinstance(part, str) else _line_of(part)
-            length += len(text)
-            yield text
-        else:
-            waiting.append("".join([", " * bool(part.arguments), ", ".join(part.arguments), ")", part.after]))
-            for place, source in reversed([*enumerate(part.sources)]):
-                waiting += [*reversed(source), ", " if place else f"{part.name}("]
-
-
-def _tree(steps: list[_Call]) -> str:
-    """Return steps as text with a line for each. Sources among the arguments are further to the right."""
+def _tree(steps: list[_Call]) -> list[str]:
+    """Return a line for each step. Sources among the arguments are further to the right."""
     lines: list[str] = []
     waiting: list[tuple[int, str | list[_Call], str]] = [(0, steps, "")]
     while waiting:
@@ -117,19 +109,22 @@ def _tree(steps: list[_Call]) -> str:
         below: list[tuple[int, str | list[_Call], str]] = []
         for place, call in enumerate(part):
             at, comma = depth + (place > 0), after if place == len(part) - 1 else ""
-            if not _fits_a_line(call):
-                below += [(at, f"{call.name}(", ""), *((at + 1, source, ",") for source in call.sources)]
-                below += [(at + 1, ", ".join(call.arguments), ",")] if call.arguments else []
-                below.append((at, f"){call.after}", comma))
-            else:
-                below.append((at, "".join(_parts([call])), comma))
+            if (line := _line_of(call)) is not None:
+                below.append((at, line, comma))
+                continue
+            below += [(at, f"{call.name}(", ""), *((at + 1, source, ",") for source in call.sources)]
+            below += [(at + 1, ", ".join(call.arguments), ",")] if call.arguments else []
+            below.append((at, f"){call.after}", comma))
         waiting += reversed(below)
-    return "\n".join(lines)
+    return lines
 
 
-def _fits_a_line(call: _Call) -> bool:
-    if not call.sources:
-        return True
-    steps = [[step for step in source if step is not _ELLIPSIS] for source in call.sources]
-    one_step_each = all(len(each) <= 1 and not any(step.sources for step in each) for each in steps)
-    return one_step_each and sum(map(len, _parts([call]))) <= _LINE_WIDTH
+def _joined(lines: list[str]) -> str:
+    """Return the lines of a tree as one, without the commas before closing parentheses."""
+    line = ""
+    for part in map(str.strip, lines):
+        line = line.removesuffix(", ") + part if part.startswith(")") else line + part
+        line += " " * part.endswith(",")
+        if len(line) > _LINE_WIDTH:
+            break
+    return line

@@ -56,11 +56,11 @@ def profile(dp: DataPipe, n: int | None = None, *, passes: int = 1) -> Profile:
 def explain(dp: DataPipe) -> Explanation:
     """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
-    Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+    Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its fix as `mend`.
 
     >>> import penstock as ps
-    >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
-    .shuffle(buffer_size=10_000)
+    >>> print(ps.iter.IterableWrapper(range(10)).batch(2).shuffle().explain().warnings[0].mend)
+    .shuffle().batch(…), with the shuffle first
     """
     return explained(dp)
 

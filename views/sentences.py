@@ -10,7 +10,6 @@ from .text import in_words, with_unit
 
 __all__ = ["sentences"]
 
-_MAX_NAMED = 20
 _BATCH_SIZES = {"batch_size", "n", "dataframe_size"}
 """The sizes of batches: nothing waits behind one."""
 
@@ -27,11 +26,8 @@ def sentences(chain: ChainInfo) -> dict[str, list[str]]:
 
 
 def _names(steps: list[StepInfo]) -> str:
-    """Return the names of steps as a list in words; of many, those at both ends."""
-    names = [step.name for step in steps]
-    if len(names) > _MAX_NAMED:
-        return f"{', '.join(names[: _MAX_NAMED // 2])}, …, {', '.join(names[-(_MAX_NAMED // 2) :])}"
-    *others, last = names or ["nothing"]
+    """Return the names of steps as a list in words."""
+    *others, last = [step.name for step in steps] or ["nothing"]
     return f"{', '.join(others)} and {last}" if others else last
 
 
@@ -125,10 +121,10 @@ def _memory(chain: ChainInfo) -> list[str]:
     if said and plan is not None and plan.shards > 1:
         said.append(f"Each of the {plan.shards} shards has its own buffers.")
     if plan is not None and plan.workers:
-        items, size = plan.workers * plan.ahead_in_each_worker + plan.ahead_in_main, _bytes_of_item(chain.end)
+        items = plan.workers * plan.ahead_in_each_worker + plan.ahead_in_main
         said.append(
             f"The loader reads ahead: {plan.workers} workers up to {plan.ahead_in_each_worker} items each, the main "
-            f"process up to {plan.ahead_in_main}, in all {items}{_in_bytes(items, size)}."
+            f"process up to {plan.ahead_in_main}, in all {items}."
         )
     elif plan is not None and plan.ahead_in_main:
         said.append(f"The loader reads up to {plan.ahead_in_main} items ahead.")
@@ -137,35 +133,18 @@ def _memory(chain: ChainInfo) -> list[str]:
 
 def _buffered(step: StepInfo) -> str:
     most, most_bytes, number = step.max_buffered, step.max_bytes, step.source_length
-    size = _bytes_of_item(step.source) if step.source is not None else None
     if step.has_trait("caches"):
         if most_bytes is not None:
             return f"the first items, up to {with_unit(most_bytes)}"
-        all_items = "all items" if number is None else f"all {number:,} items{_in_bytes(number, size)}"
-        return f"{all_items}, as long as the chain lives"
+        return f"all {'' if number is None else f'{number:,} '}items, as long as the chain lives"
     bounds = []
     if most is not None and step.unit == "items":
-        most = most if number is None else min(most, number)
-        bounds.append(f"{in_words(most)}{_in_bytes(most, size)}")
+        bounds.append(in_words(most if number is None else min(most, number)))
     elif most is not None:
         bounds.append(f"{most:,} {step.unit if most != 1 else step.unit.removesuffix('s')}")
     if most_bytes is not None:
         bounds.append(with_unit(most_bytes))
     return f"up to {', '.join(bounds)}" if bounds else f"any number of {step.unit}"
-
-
-def _in_bytes(items: int, size: int | None) -> str:
-    return "" if size is None else f", {with_unit(items * size)}"
-
-
-def _bytes_of_item(step: StepInfo) -> int | None:
-    """Return the bytes of an item, where the items come unchanged from a list of tensors, arrays or bytes in memory."""
-    attributes = step.maker().attributes
-    items = attributes.get("iterable", attributes.get("sequence"))
-    if not isinstance(items, (list, tuple)) or not items:
-        return None
-    size = len(items[0]) if isinstance(items[0], (bytes, bytearray)) else getattr(items[0], "nbytes", None)
-    return size if isinstance(size, int) else None
 
 
 def _resume(chain: ChainInfo) -> list[str]:

@@ -299,7 +299,7 @@ class Server:
     def _made(self) -> Callable[..., Any]:
         if self._model is None:
             self._model = _value_of_arrays(self._fn)()
-            self._fn = []  # it holds memory of Ray's object store
+            self._fn = []  # it occupies memory of Ray's object store
         return self._model
 
 

@@ -24,18 +24,18 @@ def warn_of_copies(sent: Iterable[tuple[str, Any]], size: int, processes: int) -
     `sent` has each part with its name, as in `("fn of map", fn)`. They are pickled once more to measure them.
     """
     name, value, largest = max(((name, value, _pickled_size(value)) for name, value in sent), key=lambda each: each[2])
-    held = [(part, _pickled_size(kept)) for part, kept in _parts(value)]
-    part, of_part = max(held, key=lambda each: each[1], default=("", 0))
+    sizes = [(part, _pickled_size(kept)) for part, kept in _parts(value)]
+    part, of_part = max(sizes, key=lambda each: each[1], default=("", 0))
     if 3 * of_part > largest:
         name, largest = f"{name} captures {part!r}", of_part
-    mend = "put it in files, and let the chain read them"
+    advice = "put it in files, and let the chain read them"
     if callable(value):
-        mend = (
+        advice = (
             "load it from a file, in the function at its first call or in a class that map_pool makes in each process"
         )
     each = "the process" if processes == 1 else f"each of {processes:,} processes"
     total = f", {_megabytes(size * processes)} in all" if processes > 1 else ""
-    warnings.warn(f"{name} ({_megabytes(largest)}), and a copy is sent to {each}{total}: {mend}", stacklevel=2)
+    warnings.warn(f"{name} ({_megabytes(largest)}), and a copy is sent to {each}{total}: {advice}", stacklevel=2)
 
 
 def culprit_in(name: str, value: object) -> str:
@@ -69,7 +69,7 @@ def _pickled_size(value: object) -> int:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a function captures, or an object holds, by its names."""
+    """Yield what a function captures, or the attributes of an object, by name."""
     if isinstance(value, functools.partial):
         yield from value.keywords.items()
         yield from _parts(value.func)

@@ -196,11 +196,11 @@ def end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         with suppress(ImportError, AttributeError, OSError):  # other platforms have the thread
-            _be_told_by_signal(parent.sentinel)
+            _end_by_signal(parent.sentinel)
         threading.Thread(target=_exit_after, args=(parent.sentinel,), name="penstock-watch-parent", daemon=True).start()
 
 
-def _be_told_by_signal(sentinel: int) -> None:
+def _end_by_signal(sentinel: int) -> None:
     """Let SIGIO end this process: it needs no Python thread to run, which C code may prevent."""
     import fcntl
 
@@ -260,16 +260,16 @@ def pickled_error(error: Exception) -> bytes:
 
     A RuntimeError that describes it replaces an error that cannot be pickled.
     """
-    told = traceback.TracebackException.from_exception(error)
+    shown = traceback.TracebackException.from_exception(error)
     # Without the last lines, which repeat the error's message.
-    cause = RemoteTraceback("".join([*told.format()][: -len([*told.format_exception_only()])]))
+    cause = RemoteTraceback("".join([*shown.format()][: -len([*shown.format_exception_only()])]))
     # By value for errors whose `args` do not fit their `__init__`: pickle would call it with them.
     for sent in (error, _ErrorByValue(type(error), error.args, vars(error))):
         with suppress(Exception):
             pickled = bytes(cloudpickle.dumps((sent, cause)))
             cloudpickle.loads(pickled)
             return pickled
-    stand_in = RuntimeError(f"{''.join(told.format_exception_only())}(the error could not be pickled)")
+    stand_in = RuntimeError(f"{''.join(shown.format_exception_only())}(the error could not be pickled)")
     return bytes(cloudpickle.dumps((stand_in, cause)))
 
 

@@ -83,9 +83,9 @@ def telling_other_ranks() -> Iterator[None]:
         if several_ranks():
             world = dist.group.WORLD
             _failures[world] = _failures.get(world, 0) + 1
-            told = [_failures[world], f"{type(error).__name__}: {error}"[:1000]]
+            failure = [_failures[world], f"{type(error).__name__}: {error}"[:1000]]
             with suppress(RuntimeError):  # the store may be gone with its rank
-                _store().set(f"failed/{dist.get_rank()}", json.dumps(told))
+                _store().set(f"failed/{dist.get_rank()}", json.dumps(failure))
         raise
 
 
@@ -144,7 +144,7 @@ class AllRanks:
         except RuntimeError:  # no group was made; the others may still try to make this one
             _made[world] -= 1
             raise
-        # Only the finalizer holds the groups: a group that is alive at interpreter shutdown would abort the process.
+        # Only the finalizer has the groups: a group that is alive at interpreter shutdown would abort the process.
         self.leave = weakref.finalize(self, _leave, [])
         self.group_of(range(self.size))
 
@@ -156,10 +156,10 @@ class AllRanks:
 
     @property
     def _groups(self) -> list[Any]:
-        held = self.leave.peek()
-        if held is None:
+        alive = self.leave.peek()
+        if alive is None:
             raise RuntimeError("the ranks are out of step, perhaps since one failed: begin a new epoch")
-        groups: list[Any] = held[2][0]
+        groups: list[Any] = alive[2][0]
         return groups
 
     def is_of_this_world(self) -> bool:
@@ -178,18 +178,18 @@ class AllRanks:
         self._wait(work, what)
         least, greatest, first, last = said.tolist()
         if first != -last:
-            told = by_rank(self._told_by_all(what))
-            raise RuntimeError(f"the ranks are not in step: {told}. All must do the same, in the same order")
+            reports = by_rank(self._gathered(what))
+            raise RuntimeError(f"the ranks are not in step: {reports}. All must do the same, in the same order")
         return least, -greatest
 
-    def exchange(self, what: str, told: Any) -> list[Any]:
-        """Return the `told` of each rank, in rank order."""
+    def exchange(self, what: str, value: Any) -> list[Any]:
+        """Return the `value` of each rank, in rank order."""
         self.agree(what)
-        return self._told_by_all(told)
+        return self._gathered(value)
 
-    def _told_by_all(self, told: Any) -> list[Any]:
+    def _gathered(self, value: Any) -> list[Any]:
         everything: list[Any] = [None] * self.size
-        dist.all_gather_object(everything, told, group=self._groups[0])
+        dist.all_gather_object(everything, value, group=self._groups[0])
         return everything
 
     def broadcast(self, item: Any, first: int, group: int) -> Any:
@@ -282,13 +282,13 @@ class AllRanks:
         Ignore as many failures of a rank as this rank had itself: they may have failed together, and begin again.
         """
         together = _failures.get(dist.group.WORLD, 0)
-        board, told = _store(), list[str]()
+        board, failures = _store(), list[str]()
         with suppress(RuntimeError):
             for rank in missing:
                 if board.check([key := f"failed/{rank}"]):
                     times, error = json.loads(board.get(key))
-                    told += [f"rank {rank} has failed: {error}"] if times > together else []
-        return "; ".join(told)
+                    failures += [f"rank {rank} has failed: {error}"] if times > together else []
+        return "; ".join(failures)
 
     def _forget_failures(self) -> None:
         if _failures.pop(dist.group.WORLD, 0):
@@ -312,10 +312,10 @@ def _ranks(numbers: list[int]) -> str:
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(map(str, numbers))}"
 
 
-def by_rank(told: Sequence[Any]) -> str:
+def by_rank(reports: Sequence[Any]) -> str:
     """Return as text what each rank said; ranks that said the same are grouped."""
     who: dict[str, list[int]] = {}
-    for rank, each in enumerate(told):
+    for rank, each in enumerate(reports):
         who.setdefault(str(each), []).append(rank)
     return "; ".join(f"{_ranks(ranks)}: {text}" for text, ranks in who.items())
 

@@ -171,7 +171,7 @@ class Inbox:
 
 
 def blocks_for_each(senders: int) -> int:
-    """Return how many blocks each sender may have: each holds a descriptor, whose number is limited."""
+    """Return how many blocks each sender may have: each has a descriptor, whose number is limited."""
     may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(min(may_open // 8 // senders, 64), 1)
 

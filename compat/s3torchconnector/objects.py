@@ -23,7 +23,7 @@ from ...storage.streaming.streams import checked_path
 __all__ = ["NO_CONSTRUCTOR", "S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
 
 NO_CONSTRUCTOR = "leave it out: a reader reads small objects whole, and large ones by the ranges asked for"
-"""The mend for `reader_constructor=`."""
+"""The hint for `reader_constructor=`."""
 
 
 @dataclass(frozen=True)

@@ -145,10 +145,10 @@ def _what_is_there(url: str, part: str) -> tuple[int, str]:
     """Return how many bytes of a file are there already, and of which version of it."""
     try:
         with open(_note_of(part), encoding="utf-8") as note:
-            told = json.load(note)
+            noted = json.load(note)
         size = os.path.getsize(part)
-        if told["url"] == _digest(url) and told["version"] and os.access(part, os.W_OK):
-            return size, str(told["version"])
+        if noted["url"] == _digest(url) and noted["version"] and os.access(part, os.W_OK):
+            return size, str(noted["version"])
     except (OSError, ValueError, TypeError, KeyError):
         pass
     return 0, ""

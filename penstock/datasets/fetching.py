@@ -31,11 +31,8 @@ from .resource import Resource, archive_kind, unpacked_name
 
 __all__ = ["fetch", "members_of", "path_of", "unpacked"]
 
-_WAIT = 60.0
-"""Seconds without a sign of life of the process that gets a file, after which others give up waiting for it."""
-
-_SIGN_OF_LIFE = 5.0
-"""Seconds between two of them: the time of change of its lock."""
+_WAIT = 24 * 3600.0
+"""Seconds until others give up waiting for the process that gets a file: archives may take hours."""
 
 _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd"}
 """How compressed files begin."""
@@ -79,9 +76,9 @@ def fetch(resource: Resource, folder: str) -> str:
     placed = is_local_path(place) and os.path.exists(place)
     if not placed:
         _candidates(resource, folder)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(_one_at_a_time(resource, place, folder))
+            stack.enter_context(_one_at_a_time(resource, place, folder))
         except TimeoutError:
             raise
         except OSError:  # of a read-only folder, or another user's lock: verifying the file needs neither
@@ -95,15 +92,15 @@ def fetch(resource: Resource, folder: str) -> str:
 def unpacked(resource: Resource, folder: str) -> str:
     """Return the path or URL of the folder of an archive's files; unpack it first if that was not done.
 
-    Of a file that is compressed for itself, such as `cells.h5.gz`, return that of what it holds.
+    Of a file that is compressed for itself, such as `cells.h5.gz`, return that of its content.
     """
     target = _joined(folder, unpacked_name(resource.name))
-    done, told = _joined(folder, f".{resource.name}.unpacked"), _digest_text(resource)
-    if _was_unpacked(target, done, told):
+    done, digest = _joined(folder, f".{resource.name}.unpacked"), _digest_text(resource)
+    if _was_unpacked(target, done, digest):
         return target
     archive = fetch(resource, folder)
     with _one_at_a_time(resource, target, folder):
-        if not _was_unpacked(target, done, told):
+        if not _was_unpacked(target, done, digest):
             written = 0
             with progress_bar(f"unpack {resource.name}", lambda: written, unit="B"):
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
@@ -113,18 +110,18 @@ def unpacked(resource: Resource, folder: str) -> str:
                         shutil.copyfileobj(stream, file, 2**20)
                         written += file.tell()
             with whole_file(done, "wb", {}) as file:
-                file.write(told.encode())
-            _unpacked[done] = told
+                file.write(digest.encode())
+            _unpacked[done] = digest
     return target
 
 
-def _was_unpacked(target: str, done: str, told: str) -> bool:
+def _was_unpacked(target: str, done: str, digest: str) -> bool:
     """Say whether the archive of this digest was unpacked; in a store, this process asks once."""
     if is_local_path(target):
-        return os.path.exists(target) and _content_of(done) == told
+        return os.path.exists(target) and _content_of(done) == digest
     if done not in _unpacked:
         _unpacked[done] = _content_of(done)
-    return _unpacked[done] == told
+    return _unpacked[done] == digest
 
 
 def _content_of(place: str) -> str | None:
@@ -227,8 +224,8 @@ def _is_in_store(url: str, expected: int | None = None) -> bool:
             return False
         stream.close()
         if None not in (size, expected) and size != expected:
-            told = f"{without_secrets(url)} has {size} bytes, and {expected} were expected of it: remove it"
-            raise RuntimeError(told)
+            text = f"{without_secrets(url)} has {size} bytes, and {expected} were expected of it: remove it"
+            raise RuntimeError(text)
         _in_store.add(url)
     return True
 
@@ -289,7 +286,7 @@ def _keep_note(place: str, note: str) -> None:
 
 @contextmanager
 def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None]:
-    """Hold the lock on a place. The others wait while its owner lives."""
+    """Hold the lock on a place, which ends with its owner, even by a kill. The others wait."""
     if is_local_path(place):
         lock_path = lock_beside(place)
         try:
@@ -303,43 +300,8 @@ def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None
     else:  # a store has no locks: at least the processes of this machine go one by one
         name = hashlib.sha256(place.encode()).hexdigest()[:24]
         lock_path = os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}-{name}.lock")
-    with ExitStack() as held:
-        while True:
-            before = _last_sign_of(lock_path)
-            try:
-                held.enter_context(FileLock(lock_path, _WAIT, threading.Event()))
-                break
-            except TimeoutError:
-                if _last_sign_of(lock_path) == before:
-                    raise
-        held.enter_context(_giving_signs(lock_path))
+    with FileLock(lock_path, _WAIT, threading.Event()):
         yield
-
-
-@contextmanager
-def _giving_signs(lock_path: str) -> Iterator[None]:
-    """Change the time of a lock now and then: downloads, digests and archives may take hours."""
-    ended = threading.Event()
-
-    def give() -> None:
-        while not ended.wait(_SIGN_OF_LIFE):
-            with suppress(OSError):
-                os.utime(lock_path)
-
-    thread = threading.Thread(target=give, name="penstock: sign of life", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _last_sign_of(lock_path: str) -> float:
-    try:
-        return os.path.getmtime(lock_path)
-    except OSError:
-        return -1.0
 
 
 def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:

@@ -59,7 +59,7 @@ class Files:
     def open(self, *patterns: str) -> IterDataPipe[tuple[str, IO[bytes]]]:
         """Return a chain of the path and the stream of each file that one of the patterns matches, or of all files.
 
-        In a pattern, `*` stands for any text, slashes too, and `?` for one character. A file that is compressed for
+        In a pattern, `*` matches any text, slashes too, and `?` one character. A file that is compressed for
         itself, such as `labels.gz`, is decompressed. Reading the chain raises FileNotFoundError for a pattern that
         matches no file.
         """
@@ -281,7 +281,7 @@ class TarAccess:
         return self._inner[path]
 
     def _table(self) -> dict[str, tuple[int, int]]:
-        """Return the table of the archive that begins where the stream stands."""
+        """Return the table of the archive that begins at the stream's position."""
         table: dict[str, tuple[int, int]] = {}
         left_out = OtherMembers(self._place)
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:

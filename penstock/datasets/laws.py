@@ -1,4 +1,4 @@
-"""The laws that every data set holds, and `check_dataset`, which checks them.
+"""The laws that every data set keeps, and `check_dataset`, which checks them.
 
 A law is a function that takes a maker of fresh, equal chains of one split. It raises AssertionError where it is broken.
 """
@@ -39,7 +39,7 @@ _TRANSFORMED = 4
 
 
 def check_dataset(make: Callable[..., IterDataset[Any] | MapDataset[Any]], laws: Iterable[str] | None = None) -> None:
-    """Check that a data set holds the laws; the first that it breaks raises AssertionError, which shows how.
+    """Check that a data set keeps the laws; the first that it breaks raises AssertionError, which shows how.
 
     `make(**arguments)` returns a split and hands the arguments, such as `shuffle` and `map_style`, on to the data set:
     `lambda **arguments: SST2(root, "dev", **arguments)`. Most laws read all of it, some several times: use a
@@ -132,7 +132,7 @@ def shuffles_then_divides(make: Make) -> None:
     points = sharding_points(make())
     assert len(points) == 1, f"there are {len(points)} sharding points, and one is needed"
     shuffles = [step for step in walk(points[0]) if declares(step, "set_shuffle")]
-    assert shuffles, "no shuffle stands in front of the sharding point"
+    assert shuffles, "no shuffle is in front of the sharding point"
 
 
 def shuffling_keeps_the_samples(make: Make) -> None:

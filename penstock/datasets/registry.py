@@ -13,8 +13,6 @@ from ..errors.hints import did_you_mean
 __all__ = ["enter", "list", "load"]
 
 _GROUP = "penstock.datasets"
-_BUILT_IN = ("text", "vision", "others")
-"""The packages that define those of Penstock."""
 
 _entered: dict[str, Any] = {}
 _imported = False
@@ -71,8 +69,9 @@ def _import_all() -> None:
     if _imported:
         return
     _imported = True
-    for package in _BUILT_IN:
-        import_module(f"penstock.datasets.{package}")
+    ours = import_module("penstock.datasets")
+    for name in ours.__all__:
+        getattr(ours, name)  # which imports its module
     for plug_in in entry_points(group=_GROUP):
         try:
             plug_in.load()

@@ -57,7 +57,7 @@ class Resource:
     name: str = ""
     unpack: bool = False
     note: str = ""
-    """Where its facts stand, or that they could not be confirmed."""
+    """The source of its facts, or that they could not be confirmed."""
 
     def __post_init__(self) -> None:
         for kind, digits in _DIGITS.items():

@@ -83,7 +83,7 @@ class _ShownByInfo:
     __str__ = __repr__
 
     def in_a_chain(self) -> str:
-        """Return the text that stands for the data set in a longer chain."""
+        """Return the text of the data set in a longer chain."""
         return f"{self.info.title}({self.info.split!r})"
 
 
@@ -104,8 +104,8 @@ class IterDataset(_ShownByInfo, IterDataPipe[T]):
         count, found = self.info.splits[self.info.split], self.given.items
         parts, _ = part_read(self)
         if parts == 1 and count not in (None, found):
-            told = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
-            warnings.warn(told, stacklevel=3)  # the line that reads it
+            text = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
+            warnings.warn(text, stacklevel=3)  # the line that reads it
 
     def __len__(self) -> int:
         return len(self.source)

@@ -19,11 +19,11 @@ APPEND = -1
 """The output column that appends to tuples and lists."""
 
 
-_MENDS_FOR_TEXT = {
+_ADVICE_ON_TEXT = {
     "filter_fn": ": a reader takes it, as in penstock.read_parquet(path, filter=…)",
     "group_key_fn": ": a group is a list of rows with the same key, as by lambda row: row['label']",
 }
-"""The mend for a text in place of a function: a condition, or the name of a column."""
+"""The advice on a text in place of a function: a condition, or the name of a column."""
 
 
 def check_function(name: str, fn: object, input_col: Columns | None) -> None:
@@ -32,8 +32,8 @@ def check_function(name: str, fn: object, input_col: Columns | None) -> None:
     Many C functions have no signature; these pass.
     """
     if not callable(fn):
-        mend = _MENDS_FOR_TEXT.get(name, "") if isinstance(fn, str) else ""
-        raise TypeError(f"{name} must be a function or another callable, and is {fn!r:.100}{mend}")
+        advice = _ADVICE_ON_TEXT.get(name, "") if isinstance(fn, str) else ""
+        raise TypeError(f"{name} must be a function or another callable, and is {fn!r:.100}{advice}")
     arguments = 1 if input_col is None else len(as_list(input_col))
     if not arguments:
         raise ValueError("input_col names no column")

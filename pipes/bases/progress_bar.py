@@ -89,8 +89,8 @@ def progress_bar(
 ) -> Iterator[None]:
     """Show a bar until the block ends, where a person may see it.
 
-    `count` returns how much is done; what it returns at first was done before. `notes` returns what else to show. It is
-    given the share of time in which `is_running`, once that is known. A bar stands still while nothing runs, since the
+    `count` returns how much is done; what it returns at first was done before. `notes` returns what else to show. It
+    receives the share of time in which `is_running`, once that is known. A bar stops while nothing runs, since the
     program may write meanwhile. It appears `after` so many seconds. With `leave=None` it stays if no bar is around it.
 
     >>> with progress_bar("adding", lambda: 3):

@@ -38,10 +38,10 @@ class Positioned(Strided[T]):
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         begun_at = self.position
         start = begun_at + first  # type: ignore[operator]  # it is a number until here
-        items, given = self._items_from(start, step, at_a_time)
+        items, yielded = self._items_from(start, step, at_a_time)
 
         def position() -> int:
-            number = given()
+            number = yielded()
             return start + (number - 1) * step + 1 if number else begun_at  # type: ignore[return-value]
 
         self.position = position

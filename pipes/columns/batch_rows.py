@@ -184,12 +184,12 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
     for batch in batches:
         if not batch.schema.equals(first.schema):
-            told = "\n".join(
+            differing = "\n".join(
                 f"- {field}"
                 for field in (*first.schema, *batch.schema)
                 if (field in first.schema) != (field in batch.schema)
             )
-            raise ValueError(f"batches of different schemas cannot be joined; these fields differ:\n{told}")
+            raise ValueError(f"batches of different schemas cannot be joined; these fields differ:\n{differing}")
     return _one_batch(pa.Table.from_batches(batches))
 
 

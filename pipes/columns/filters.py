@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["expression_of", "fields_in", "may_be_true"]
 
 _parsing = threading.Lock()
-"""Held while a text is parsed: `ast.parse` of Python 3.11 fails at times in several threads at once."""
+"""Locked while a text is parsed: `ast.parse` of Python 3.11 fails at times in several threads at once."""
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
@@ -35,7 +35,7 @@ _GRAMMAR = (
 )
 
 
-def _mend(filter: Any) -> str:
+def _advice(filter: Any) -> str:
     """Return the end of an error message for pyarrow's list of conditions, each a column, an operator and a value."""
     if not isinstance(filter, (list, tuple)) or not all(isinstance(each, tuple) and len(each) == 3 for each in filter):
         return ""
@@ -67,7 +67,7 @@ def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) 
     if isinstance(filter, pc.Expression):
         return filter
     if not isinstance(filter, str):
-        what = f"is of type {type(filter).__name__}{_mend(filter)}"
+        what = f"is of type {type(filter).__name__}{_advice(filter)}"
         raise TypeError(f"filter must be text or a pyarrow.compute.Expression, and {what}")
     try:
         with _parsing:
@@ -230,7 +230,7 @@ def _fitting(expression: pc.Expression, part: ast.Compare, schema: pa.Schema | N
     names = [name for side in sides for name in _path(side)[:1]]
     try:
         _bind(expression, pa.schema([field for field in schema if field.name in names]))
-    except _NoColumn:  # told with all columns
+    except _NoColumn:  # reported with all columns
         pass
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         left, right = (
@@ -238,10 +238,10 @@ def _fitting(expression: pc.Expression, part: ast.Compare, schema: pa.Schema | N
             for side, field in zip(sides, fields, strict=True)
         )
         kinds = [field.type for field in fields if field is not None]
-        mend = "a pyarrow.compute.Expression can cast one of them"
+        advice = "a pyarrow.compute.Expression can cast one of them"
         if len(kinds) == 1:
-            mend = _like(kinds[0]) if _is_of_time(kinds[0]) else "write values of the column's type"
-        raise _NotAFilter(part, f"{left} does not compare with {right.removesuffix(',')}: {mend}") from error
+            advice = _like(kinds[0]) if _is_of_time(kinds[0]) else "write values of the column's type"
+        raise _NotAFilter(part, f"{left} does not compare with {right.removesuffix(',')}: {advice}") from error
     return expression
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors.hints import mend_of_argument
+from ...errors.hints import hint_on_argument
 from ...errors.notes import add_note
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def check_options(kind: str, options: Mapping[str, Any], known: list[str]) -> No
     """Raise TypeError for an option that a format lacks; `known` are the arguments of its reader."""
     if options and kind not in ("csv", "json"):
         name = next(iter(options))
-        raise TypeError(f"got an unexpected keyword argument {name!r}{mend_of_argument(name, known)}")
+        raise TypeError(f"got an unexpected keyword argument {name!r}{hint_on_argument(name, known)}")
     if options:
         from pyarrow import csv, json
 

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["expect_kinds", "floats_in", "has_elements", "is_tensor", "of_csv", "of_json", "of_parquet", "repeating_in"]
 
 
-def expect_kinds(schema: pa.Schema, holds: Callable[[pa.DataType], bool], why: str) -> None:
+def expect_kinds(schema: pa.Schema, has_place: Callable[[pa.DataType], bool], why: str) -> None:
     """Raise TypeError, which names the column, for a type that files cannot hold, and say why."""
     for field in schema:
-        if not holds(field.type):
+        if not has_place(field.type):
             raise TypeError(f"the column {field.name!r} is {field.type}, and {why}")
 
 

@@ -13,11 +13,11 @@ from ...state.foreign import declares
 from ...state.graph import DataPipe, is_one_of_several
 from .to_arrow import is_frame
 
-__all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "is_table", "may_be_batch"]
+__all__ = ["DECLARED_BATCHES", "gives_batches", "giving_rows", "is_batch", "is_table", "may_be_batch"]
 
 P = TypeVar("P", bound=IterDataPipe[Any])
 
-TOLD_BATCHES = (
+DECLARED_BATCHES = (
     "this item counts as a batch, because of batched=True or an earlier operator; for rows give batched=False"
 )
 """A note for errors of an item declared to be a batch."""
@@ -46,7 +46,7 @@ def gives_batches(pipe: DataPipe) -> bool | None:
         current = waiting.pop()
         if id(current) not in seen:
             seen.add(id(current))
-            kind = _kind_given_by(current)
+            kind = _declared_kind(current)
             sources = sources_of(current) if kind == "same" else []
             waiting += sources
             if not sources:
@@ -54,7 +54,7 @@ def gives_batches(pipe: DataPipe) -> bool | None:
     return True if kinds == {"batches"} else False if kinds == {"rows"} else None
 
 
-def _kind_given_by(pipe: Any) -> str | None:
+def _declared_kind(pipe: Any) -> str | None:
     # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
     kind = pipe.gives if declares(pipe, "gives") else None
     if kind not in ("rows", "batches", "same", None):
@@ -62,18 +62,18 @@ def _kind_given_by(pipe: Any) -> str | None:
     return "same" if kind is None and is_one_of_several(pipe) else kind
 
 
-def is_batch(item: object, told: bool | None) -> bool:
-    """Say whether an item is a column batch; with `told`, all are (True), or only tables and data frames (False).
+def is_batch(item: object, declared: bool | None) -> bool:
+    """Say whether an item is a column batch; with `declared`, all are (True), or only tables and data frames (False).
 
     With None, a dict is a row, but one of tensors or arrays with dimensions, and otherwise only lists, is ambiguous.
     Raises ValueError for such a dict.
 
-    >>> is_batch({"id": torch.tensor([1, 2])}, told=True), is_batch({"id": torch.tensor(1), "text": ["a"]}, told=None)
+    >>> is_batch({"id": torch.tensor([1, 2])}, True), is_batch({"id": torch.tensor(1), "text": ["a"]}, None)
     (True, False)
     """
-    if told or not isinstance(item, Mapping):
-        return bool(told) or is_table(item)
-    if told is None and _may_be_columns(item):
+    if declared or not isinstance(item, Mapping):
+        return bool(declared) or is_table(item)
+    if declared is None and _may_be_columns(item):
         raise ValueError(
             "a dict of tensors and arrays may be a batch, whose columns they are, or a row, and the operators before "
             "it do not say which: give batched=True, or batched=False for rows"

@@ -49,7 +49,7 @@ def keeps_schema(pipe: Any) -> bool:
 
 
 def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
-    """Return the schemas of the batches that became a pipe's items, one for each branch that has given some.
+    """Return the schemas of the batches that became a pipe's items, one for each branch that has yielded some.
 
     None where a step between may have changed the columns.
     """

@@ -132,8 +132,8 @@ def rows_in(batch: pa.RecordBatch | Mapping[str, Any]) -> int:
     except TypeError as error:
         raise TypeError(f"the columns of a batch must be tensors, arrays or lists of its rows: {error}") from None
     if lengths and lengths.count(lengths[0]) < len(lengths):
-        told = ", ".join(f"{name!r} has {length}" for name, length in zip(batch, lengths, strict=True))
-        raise ValueError(f"the columns of a batch must have the same number of rows, and {told}")
+        counts = ", ".join(f"{name!r} has {length}" for name, length in zip(batch, lengths, strict=True))
+        raise ValueError(f"the columns of a batch must have the same number of rows, and {counts}")
     return lengths[0] if lengths else 0
 
 

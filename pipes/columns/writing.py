@@ -81,8 +81,8 @@ def arrays_of(batch: Any, column: str | None = None) -> Arrays:
         columns = {column: columns[column]}
     arrays = {name: _array_of(values, name) for name, values in columns.items()}
     if len({*map(len, arrays.values())}) > 1:
-        told = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
-        raise ValueError(f"the columns of a batch must have the same number of rows, and {told}")
+        lengths = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
+        raise ValueError(f"the columns of a batch must have the same number of rows, and {lengths}")
     return arrays
 
 

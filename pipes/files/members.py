@@ -90,14 +90,14 @@ class _FileWithin(io.RawIOBase):
         return self._read(-1)
 
     def _read(self, size: int) -> bytes:
-        return self._told(self._content, size)
+        return self._naming_file(self._content, size)
 
     def _content(self, size: int) -> bytes:
         if size < 0 and self._member.packed is not None:
             expect_within_limit(self._member.size, self._member.packed, self._archive.max_bytes)
         return self._file.read(self._member.whole if size < 0 else size)
 
-    def _told(self, call: Callable[..., R], *args: int) -> R:
+    def _naming_file(self, call: Callable[..., R], *args: int) -> R:
         """Return what a call returns; errors name the file."""
         try:
             return call(*args)
@@ -117,7 +117,7 @@ class _FileWithin(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if not self._member.seekable:
             raise io.UnsupportedOperation("the archive cannot seek")
-        return self._told(self._file.seek, offset, whence)
+        return self._naming_file(self._file.seek, offset, whence)
 
     def tell(self) -> int:
         return self._file.tell()

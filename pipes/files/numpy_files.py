@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from ...storage.streaming.decompression_limit import MAX_BYTES, expect_within_limit
-from ...storage.streaming.zips import opened_part, opened_zip, told_as_damage
+from ...storage.streaming.zips import opened_part, opened_zip, raising_bad_zip
 
 __all__ = ["arrays_in", "is_npy"]
 
@@ -33,7 +33,7 @@ def arrays_in(content: bytes, max_bytes: int = MAX_BYTES) -> Any:
         return _array(io.BytesIO(content), len(content))
     arrays = {}
     try:
-        with opened_zip(io.BytesIO(content)) as archive, told_as_damage():
+        with opened_zip(io.BytesIO(content)) as archive, raising_bad_zip():
             parts = archive.infolist()
             expect_within_limit(sum(part.file_size for part in parts), len(content), max_bytes)
             for part in parts:

@@ -108,8 +108,8 @@ class OtherMembers:
     def tell(self) -> None:
         if self._count:
             what = "a link or special file is" if self._count == 1 else f"{self._count} links or special files are"
-            told = f"{what} left out of {without_secrets(self._archive)}: the first is {self._first}"
-            warnings.warn(told, stacklevel=2)
+            text = f"{what} left out of {without_secrets(self._archive)}: the first is {self._first}"
+            warnings.warn(text, stacklevel=2)
 
 
 class _Bounded:

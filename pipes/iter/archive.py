@@ -114,7 +114,7 @@ class TarArchiveLoader(ArchiveLoader):
     no data and are left out; a warning at the end of the archive counts the links and devices. A hard link has the
     content of the file it names. `len` returns `length`; without `length` it raises TypeError.
 
-    The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
+    The stream of a file stays readable until it is dropped, whatever is read from the archive meanwhile. Files up to 16
     MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its
     stream raises tarfile.StreamError.
 
@@ -194,8 +194,8 @@ class ZipArchiveLoader(ArchiveLoader):
     cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
     path/name in the archive`. Of several files of one name, the last is yielded, as `unzip` writes it. Directories are
     left out. A symbolic link is yielded as a file that holds the name of its target, as in torchdata, since the link
-    flag has no checksum. `len` returns `length`; without `length` it raises TypeError. The stream of a file stays
-    readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
+    flag has no checksum. `len` returns `length`; without `length` it raises TypeError. A file's stream stays
+    readable until dropped. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
     hundred times its compressed size where that is more.
 
     `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.

@@ -53,7 +53,7 @@ class BatchMapper(IterDataPipe[Any]):
     `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
     instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
     work; without a `concurrency` there is one process. Ray's
-    `compute=ActorPoolStrategy(size=2)` stands for two actors of Ray. `on_error` handles a batch for which `fn` raises.
+    `compute=ActorPoolStrategy(size=2)` means two actors of Ray. `on_error` handles a batch for which `fn` raises.
     A skipped batch counts as one failure.
 
     Raises TypeError where `fn` returns something else: a dict, text or bytes in place of items, or a list in place of
@@ -171,8 +171,8 @@ class BatchCall:
             kinds = kinds_with_nulls(columns)
         batch = converter("batch_format", self._format)(columns)
         outputs = self._fn(own_copy(batch) if copy else batch)
-        given = outputs if isinstance(outputs, Iterator) else [outputs]
-        return map(partial(_columns_of, kinds=kinds), given)
+        made = outputs if isinstance(outputs, Iterator) else [outputs]
+        return map(partial(_columns_of, kinds=kinds), made)
 
     def _of_items(self, batch: list[Any]) -> Iterable[Any]:
         if isinstance(self._input_col, (list, tuple)):

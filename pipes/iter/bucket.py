@@ -123,8 +123,8 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     """Yield batches with at most `max_token_count` tokens in all, shorter items first.
 
     Take it where memory bounds the tokens of a batch. `len_fn` returns the number of tokens of an item. Up to
-    `buffer_size` items are held. When the buffer is full, the shortest item, the first of several, goes into the batch;
-    a batch is yielded when the next item no longer fits. At the end, the held items follow in order of length. With
+    `buffer_size` items are kept. When the buffer is full, the shortest item, the first of several, goes into the batch;
+    a batch is yielded when the next item no longer fits. At the end, the kept items follow in order of length. With
     `include_padding`, the size of the batch padded to its longest item counts. Items shorter than `min_len` or longer
     than `max_len` are left out. Batches of similar length follow each other: put `shuffle` before this and after it to
     mix them.
@@ -144,7 +144,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     buffers = ("buffer_size",)
     resumes_from_start = False
     heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
-    """A heap of the length, number and item of each item held; numbers are unique."""
+    """A heap of the length, number and item of each buffered item; numbers are unique."""
     beginning: dict[int, T] = own(dict, save=list)
     """The items of the next batch, by number."""
 
@@ -185,10 +185,10 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         least, most = self.min_len, self.max_token_count if self.max_len is None else self.max_len
         room = self.buffer_size - 1
         items = self.read(self.source)
-        held: Any = self.heap
+        numbers: Any = self.heap
         begun: Any = self.beginning
-        again = items.again([*held, *begun])
-        heap = self.heap = [(length_of(again[number]), number, again[number]) for number in held]
+        again = items.again([*numbers, *begun])
+        heap = self.heap = [(length_of(again[number]), number, again[number]) for number in numbers]
         batch = self.beginning = {number: again[number] for number in begun}
         del again
         tokens = longest = max(map(length_of, batch.values()), default=0)  # a state has at most one item in the batch
@@ -253,7 +253,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
     buffers = ("boundaries", "batch_size")
     resumes_from_start = False
     buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])
-    """The items held, by number, for each bucket. States have the numbers alone."""
+    """The buffered items, by number, for each bucket. States have the numbers alone."""
 
     def __init__(
         self,

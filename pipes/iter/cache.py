@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...errors.checks import expect_number
 from ...registry import IterDataPipe, functional_datapipe
-from ...state.replay import Node
+from ...state.node import Node
 from ...state.seeds import seeds_of
 from ..bases.sizes import size_of
 

@@ -21,7 +21,7 @@ class Zipper(IterDataPipe[R]):
     """Yield tuples of one item from each source, until the shortest is exhausted.
 
     Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
-    the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+    the shortest have by then yielded one more item, which is dropped. To zip a pipe with itself, fork it or build it
     twice: a pipe has one live iterator.
 
     >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))

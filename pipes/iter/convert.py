@@ -36,7 +36,7 @@ class MapToIterConverter(Positioned[T]):
     gives = "same"
     keeps_schema = True
     payload = ("indices",)
-    _given: Tally = own(Tally, saved=False)
+    _yielded: Tally = own(Tally, saved=False)
     _expected: int = own(0, saved=False)
     """How many items the pass yields from where it was resumed; 0 where that is unknown."""
 
@@ -47,7 +47,7 @@ class MapToIterConverter(Positioned[T]):
         self.indices = indices
 
     def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
-        given = self._given
+        tally = self._yielded
         indices = iter(self._order(start, step))
         read: Callable[[Any], Any] = self.source.__getitem__
         wanted: Iterator[Any] = indices
@@ -59,10 +59,10 @@ class MapToIterConverter(Positioned[T]):
             results: Iterator[Any] = map(read, wanted)
         except TypeError:  # indices without a length: a generator turns a StopIteration into an error
             results = (read(each) for each in wanted)
-        return given.follow(results if together is None else chain.from_iterable(results)), lambda: given.items
+        return tally.follow(results if together is None else chain.from_iterable(results)), lambda: tally.items
 
     def at_end(self) -> None:
-        if self._given.items < self._expected:
+        if self._yielded.items < self._expected:
             raise RuntimeError(ENDED_BY_STOP_ITERATION)
 
     def __len__(self) -> int:

@@ -44,8 +44,8 @@ class IterableWrapper(Positioned[T]):
             if isinstance(iterable, type):
                 raise TypeError(f"IterableWrapper needs an iterable, and {iterable.__name__} is a class: call it")
             raise TypeError(f"IterableWrapper needs an iterable, and {type(iterable).__name__} is not one")
-        if mend := _mend_of_columns(iterable):
-            warnings.warn(f"IterableWrapper yields {mend}", stacklevel=3)
+        if advice := _advice_on_columns(iterable):
+            warnings.warn(f"IterableWrapper yields {advice}", stacklevel=3)
         self.iterable = iterable
         self.deepcopy = deepcopy
 
@@ -60,13 +60,13 @@ class IterableWrapper(Positioned[T]):
             rest: Iterator[T] = iter(wanted)
             total = len(wanted)
             return rest, lambda: total - operator.length_hint(rest)
-        given = Tally()
+        tally = Tally()
         wanted = iter(self._copied(items))
         for last in islice(wanted, max(begun_at - 1, 0), begun_at):
             self._expect_last(last)
         if (start - begun_at, step) != (0, 1):
             wanted = islice(wanted, start - begun_at, None, step)
-        return given.follow(wanted), lambda: given.items
+        return tally.follow(wanted), lambda: tally.items
 
     def __len__(self) -> int:
         return len(self.iterable)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ class IterableWrapper(Positioned[T]):
             return items
 
 
-def _mend_of_columns(iterable: object) -> str | None:
+def _advice_on_columns(iterable: object) -> str | None:
     """Return what the items of a table are, and how to get its rows; None for what is no table."""
     if is_frame(iterable):
         return "the names of the columns of a data frame: ps.from_pandas(frame) yields its rows, in batches"

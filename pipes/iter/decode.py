@@ -203,7 +203,7 @@ class RoutedDecoder(OneToOne[Any]):
     Each handler is a function of an extension and bytes; the first result other than None is taken. The default
     handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
     width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
-    handlers stands for all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
+    handlers means all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
     no handler: reading one runs the code in it. `decoder` and `size` are those of `ImageDecoder`: what decodes images,
     and the height and width, or the shorter side, that they get.
 

@@ -19,7 +19,7 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from ..bases.ahead.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS, tuner_of_pool
 from ..bases.ahead.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]
@@ -139,7 +139,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.error_policy = _CountingPolicy(on_error)
         self.storage_options = Options(storage_options)
-        self.tuner = tuner_of_pool("cache_files", ("workers", workers, MOST_THREADS), (NOT_TOLD, workers))
+        self.tuner = tuner_of_pool("cache_files", ("workers", workers, MOST_THREADS), (DERIVED, workers))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)

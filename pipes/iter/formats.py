@@ -39,7 +39,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     - decimals: what `dtypes` says, and without it an error
     - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
       ragged are an error
-    - dictionaries: the values that they stand for
+    - dictionaries: the values that they encode
     - text and bytes, and lists of these: lists of Python's, with None for null
     - images, as bytes, or as Hugging Face's structs of `bytes` and `path`: a list of bytes, not decoded
     - other structs, and maps: an error

@@ -80,10 +80,10 @@ class FullSync(IterDataPipe[T]):
             yield item
 
     def _errors_of_all(self, own: str | None) -> str:
-        """Return, as a text, which ranks failed, and their errors; all must tell theirs."""
+        """Return, as a text, which ranks failed, and their errors; all must send theirs."""
         assert self._ranks is not None
-        told = enumerate(self._ranks.exchange("say who failed", own))
-        return "; ".join(f"the source of rank {rank} failed: {error}" for rank, error in told if error)
+        errors = enumerate(self._ranks.exchange("say who failed", own))
+        return "; ".join(f"the source of rank {rank} failed: {error}" for rank, error in errors if error)
 
     def _join(self) -> None:
         """Join the ranks in a group, once per process group of the program."""

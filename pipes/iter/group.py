@@ -106,10 +106,10 @@ class UnBatcher(IterDataPipe[T]):
 class Grouper(IterDataPipe[Any]):
     """Yield lists of items with the same key; `group_key_fn` returns an item's key.
 
-    Items may come in any order: they are held in a buffer. A group is yielded
+    Items may come in any order: they are kept in a buffer. A group is yielded
 
     - as soon as it has `group_size` items, where that is given;
-    - when `buffer_size` items are held: the largest group, the first of several, if it has at least
+    - when `buffer_size` items are buffered: the largest group, the first of several, if it has at least
       `guaranteed_group_size` items (by default `group_size`, else 1). With `drop_remaining` a smaller one is dropped;
     - at the end of the source, whatever its size.
 
@@ -127,7 +127,7 @@ class Grouper(IterDataPipe[Any]):
     buffers = ("buffer_size",)
     resumes_from_start = False
     groups: dict[Any, dict[int, Any]] = own(dict, save=lambda groups: [[*group] for group in groups.values()])
-    """The items held, by key and by number. States have the numbers in each group."""
+    """The buffered items, by key and by number. States have the numbers in each group."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Grouper(IterDataPipe[Any]):
         groups = self.groups = {
             key_of(again[group[0]]): {number: again[number] for number in group} for group in numbers
         }
-        held = len(again)
+        buffered = len(again)
         del again
         # Groups are ordered by their first items, the oldest of each.
         items.keep_from(lambda: next((number for group in groups.values() for number in group), None))
@@ -185,18 +185,18 @@ class Grouper(IterDataPipe[Any]):
                 groups[key] = {}
             group = groups[key]
             group[number] = item
-            held += 1
+            buffered += 1
             if len(group) != group_size:
-                if held < buffer_size:
+                if buffered < buffer_size:
                     continue
                 key = max(groups, key=lambda key: len(groups[key]))
             group = groups.pop(key)
-            held -= len(group)
+            buffered -= len(group)
             if len(group) >= least:
                 yield self._grouped(key, group)
             elif not self.drop_remaining:
                 raise RuntimeError(
-                    f"{self.buffer_size} items are held, and the largest group, that of the key {key!r}, has "
+                    f"{self.buffer_size} items are buffered, and the largest group, that of the key {key!r}, has "
                     f"{len(group)} of them, fewer than guaranteed_group_size, {least}: give a larger buffer_size or a "
                     "smaller guaranteed_group_size, or drop such groups with drop_remaining=True"
                 )

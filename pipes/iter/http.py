@@ -233,8 +233,8 @@ def _name_of_file(disposition: str) -> str:
     """Return the file name in the header, without folders; prefer the Unicode form."""
     header = Message()
     header["Content-Disposition"] = disposition
-    told = [value for key, value in header.get_params([], "Content-Disposition") if key.lower() == "filename"]
-    name = collapse_rfc2231_value(told[-1]) if told else ""
+    names = [value for key, value in header.get_params([], "Content-Disposition") if key.lower() == "filename"]
+    name = collapse_rfc2231_value(names[-1]) if names else ""
     return re.split(r"[/\\]", name)[-1]  # a path could make a saver write anywhere
 
 
@@ -252,12 +252,12 @@ class _Page(html.parser.HTMLParser):
             self.feed(answer.raw.read(_LONGEST_PAGE, decode_content=True).decode("utf-8", "replace"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         self._in_title = tag == "title"
-        if tag == "form" and told.get("id") in ("download-form", "downloadForm"):
-            self._action = urljoin(self._url, told.get("action"))
-        elif tag == "input" and self._action is not None and (name := told.get("name")):
-            self._fields[name] = told.get("value") or ""
+        if tag == "form" and attributes.get("id") in ("download-form", "downloadForm"):
+            self._action = urljoin(self._url, attributes.get("action"))
+        elif tag == "input" and self._action is not None and (name := attributes.get("name")):
+            self._fields[name] = attributes.get("value") or ""
 
     def handle_data(self, data: str) -> None:
         if self._in_title:

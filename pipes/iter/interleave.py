@@ -31,7 +31,7 @@ class _Open:
     number: int
     item: Any
     outputs: Iterator[Any] = field(default_factory=lambda: iter(()))
-    given: int = 0
+    yielded: int = 0
     inner_chains: int = 0
 
 
@@ -47,7 +47,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
 
     Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
-    A state holds the numbers of the open items and of their outputs so far: resuming calls `fn` for these items again
+    A state has the numbers of the open items and of their outputs so far: resuming calls `fn` for these items again
     and drops those outputs.
 
     >>> dp = IterableWrapper([[1, 2, 3], [10, 20]]).shuffled_flatmap(buffer_size=2).set_seed(0)
@@ -59,7 +59,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
     buffers = ("buffer_size",)
     buffered = "open items"
     resumes_from_start = False
-    opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
+    opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.yielded] for each in opened])
     """The open items. States have the number of each, and of its outputs so far."""
     advanced: _Open | None = own(None, saved=False)
     """The item whose outputs, or whose next output, are being made."""
@@ -96,9 +96,9 @@ class ShuffledFlatMapper(Shuffling[Any]):
         with ExitStack() as at_end:
             at_end.callback(_close_outputs, opened)
             again = items.again(number for number, _ in were_open)
-            for number, given in were_open:
+            for number, yielded in were_open:
                 opened.append(current := self._begin(number, again[number], outputs_of))
-                for _ in range(given):
+                for _ in range(yielded):
                     if self._advance(current) is _END_OF_OUTPUTS:
                         raise RuntimeError(f"item {number} of the source gave fewer than when the state was taken")
             while True:
@@ -130,7 +130,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
         except Exception as error:
             add_error_context(error, self, current.item)  # not the newest item of the source
             raise
-        current.given += 1
+        current.yielded += 1
         return output
 
     def _begin_again(self) -> None:

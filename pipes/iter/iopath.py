@@ -81,8 +81,8 @@ class IoPathFileOpener(Opener, _WithPathManager):
     r"""Yield the path and the stream of each file.
 
     Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
-    `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable while it is
-    held, and is closed when it is dropped. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
+    `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable until it is
+    dropped, which closes it. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
     files as bytes. `on_error` handles a file that cannot be opened.
 
     Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.

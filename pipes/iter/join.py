@@ -39,7 +39,7 @@ class IterKeyZipper(IterDataPipe[Any]):
     """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
     Take it to join two streams of about the same order, and `zip_with_map` where one of them has an index or fits in
-    memory. The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held,
+    memory. The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are kept,
     up to `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones
     are left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items
     come as a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
@@ -57,8 +57,8 @@ class IterKeyZipper(IterDataPipe[Any]):
 
     buffers = ("buffer_size",)
     resumes_from_start = False
-    held: dict[Any, tuple[int, Any]] = own(dict, save=lambda held: [number for number, _ in held.values()])
-    """The held items of `ref_datapipe`, with their numbers, by key. States have the numbers."""
+    held: dict[Any, tuple[int, Any]] = own(dict, save=lambda buffer: [number for number, _ in buffer.values()])
+    """The buffered items of `ref_datapipe`, with their numbers, by key. States have the numbers."""
 
     def __init__(
         self,
@@ -99,29 +99,29 @@ class IterKeyZipper(IterDataPipe[Any]):
         ref_items = self.read(self.ref_datapipe)
         numbered_ref_items = iter(ref_items)
         again = ref_items.again(self.held)
-        held = self.held = {ref_key_of(again[number]): (number, again[number]) for number in self.held}
+        buffer = self.held = {ref_key_of(again[number]): (number, again[number]) for number in self.held}
         del again
-        ref_items.keep_from(lambda: next((number for number, _ in held.values()), None))  # the first is the oldest
+        ref_items.keep_from(lambda: next((number for number, _ in buffer.values()), None))  # the first is the oldest
 
         def find(key: Hashable) -> bool:
-            """Hold items of `ref_datapipe` up to the one with the key; return whether it was found."""
-            if len(held) > most:
+            """Buffer items of `ref_datapipe` up to the one with the key; return whether it was found."""
+            if len(buffer) > most:
                 return False
             for numbered in numbered_ref_items:
                 try:
                     ref_key = ref_key_of(numbered[1])
                     if skips and not keep(ref_key):
                         continue
-                    if ref_key in held:
+                    if ref_key in buffer:
                         self.error_policy.refuse(_came_before(ref_key), numbered[1])
                         continue
                 except Exception as error:
                     add_error_context(error, self, numbered[1])  # not the item of the source
                     raise
-                held[ref_key] = numbered
+                buffer[ref_key] = numbered
                 if ref_key == key:
                     return True
-                if len(held) > most:
+                if len(buffer) > most:
                     break
             return False
 
@@ -130,10 +130,10 @@ class IterKeyZipper(IterDataPipe[Any]):
                 key = key_of(item)
                 if skips and not keep(key):
                     continue
-                if key not in held and not find(key):
-                    self.error_policy.refuse(self._no_match(key, len(held) > most), item)
+                if key not in buffer and not find(key):
+                    self.error_policy.refuse(self._no_match(key, len(buffer) > most), item)
                     continue
-                pair = merged((item, held.pop(key)[1]))
+                pair = merged((item, buffer.pop(key)[1]))
             except Exception as error:
                 add_error_context(error, self, item, provenance_of(self.source))  # not the provenance of `ref_datapipe`
                 raise
@@ -149,8 +149,8 @@ class IterKeyZipper(IterDataPipe[Any]):
         if not full:
             return KeyError(f"ref_datapipe has no item with the key {key!r}, or it was used already")
         return BufferError(
-            f"ref_datapipe has not given an item with the key {key!r}, and {self.buffer_size} items of other keys are "
-            "held: give a larger buffer_size, or read both pipes in about the same order"
+            f"ref_datapipe has not yielded an item with the key {key!r}, and {self.buffer_size} items of other keys "
+            "are buffered: give a larger buffer_size, or read both pipes in about the same order"
         )
 
 

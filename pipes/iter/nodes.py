@@ -184,7 +184,7 @@ def _nodes_in(value: Any) -> Iterator[Any]:
         yield value
         for part in vars(value).values():
             yield from _nodes_in(part)
-    elif _holds_nodes(value):
+    elif _contains_nodes(value):
         for part in _elements(value):
             yield from _nodes_in(part)
 
@@ -200,7 +200,7 @@ def _before_a_pass(value: Any, to_send: bool = False) -> Any:
             begun = name == "_it" and not _is_node(part)  # torchdata's nodes keep the iterator of a reset here
             vars(node)[name] = None if begun else _before_a_pass(part, to_send)
         return node
-    if _holds_nodes(value):
+    if _contains_nodes(value):
         if isinstance(value, dict):
             return {name: _before_a_pass(part, to_send) for name, part in value.items()}
         return type(value)(_before_a_pass(part, to_send) for part in value)
@@ -208,7 +208,7 @@ def _before_a_pass(value: Any, to_send: bool = False) -> Any:
 
 
 class _ByName:
-    """Stands for a module in a pickle or a copy; torchdata 0.11 keeps one in its mappers."""
+    """Replaces a module in a pickle or a copy; torchdata 0.11 keeps one in its mappers."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -230,7 +230,7 @@ def _is_node(value: Any) -> bool:
     return isinstance(value, BaseNode)
 
 
-def _holds_nodes(value: Any) -> bool:
+def _contains_nodes(value: Any) -> bool:
     """Say whether a value is a container of nodes. Only its first part is checked: it may be a large data set."""
     return type(value) in (dict, list, tuple) and _is_node(next(iter(_elements(value)), None))
 

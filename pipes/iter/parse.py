@@ -120,7 +120,7 @@ class CSVDictParser(_CSVReader):
 
 @functional_datapipe("parse_json_files")
 class JsonParser(OneToOne[tuple[str, Any]]):
-    """Yield the path of each stream and the value of the JSON document that it holds.
+    """Yield the path of each stream and the value of the JSON document in it.
 
     Take it for files that are one document each; `parse_json` parses files with a document on each line (JSON lines),
     and `read_json` reads those as columns. Takes pairs of a path and a stream of text or bytes, which is read and

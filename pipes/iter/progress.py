@@ -45,12 +45,12 @@ class ProgressReporter(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         assert self._pass is not None
-        given, source, is_running = self.given, self.source, self._pass.is_running
+        tally, source, is_running = self.given, self.source, self._pass.is_running
         return iter(
             with_bar(
-                given.follow(source),
+                tally.follow(source),
                 self.description,
-                lambda: given.items,
+                lambda: tally.items,
                 source,
                 unit=self.unit,
                 notes=lambda waiting: losses_and_waits(source.stats(), waiting),

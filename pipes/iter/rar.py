@@ -24,7 +24,7 @@ class RarArchiveLoader(ArchiveLoader):
     Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
     cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
     path/name in the archive`. Directories and symbolic links are left out. `len` returns `length`; without `length` it
-    raises TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger
+    raises TypeError. A stream stays readable until it is dropped. Files up to 16 MiB are in memory. A larger
     file, read at once, may have `max_bytes`, or a hundred times its compressed size where that is more. Stored files
     are read directly; a program unpacks compressed ones: unrar, unar, 7-Zip or bsdtar.
 

@@ -30,7 +30,7 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.ahead.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS, tuner_of_pool
 from ..bases.ahead.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
@@ -71,7 +71,7 @@ class WholeFileReader(WorksAhead[R]):
         self.error_policy = ErrorPolicy(trying_again(on_error))
         self._room = AUTO if workers == AUTO else 2 * workers
         name = self.functional_name or type(self).__name__
-        self.tuner = tuner_of_pool(name, ("workers", workers, MOST_THREADS), (NOT_TOLD, self._room))
+        self.tuner = tuner_of_pool(name, ("workers", workers, MOST_THREADS), (DERIVED, self._room))
 
     def _decoded(self, path: str, content: bytes) -> R:
         """Return the decoded bytes of a file."""

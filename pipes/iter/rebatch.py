@@ -78,21 +78,21 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
         n = self.n
         items = self.read(self.source)
         start = self.row
-        held: list[Any] = []  # parts of batches, fewer than n rows in total
-        held_from: list[Provenance | None] = []
-        rows_held = 0
+        buffered: list[Any] = []  # parts of batches, fewer than n rows in total
+        buffered_from: list[Provenance | None] = []
+        rows_buffered = 0
         for number, item in items:
             batch = as_batch(item)
             rows = rows_in(batch)
-            if held and rows_held + rows - start >= n:
-                end = start + n - rows_held
-                parts = [*held, sliced(batch, start, end)]
-                self._joined = [*held_from, self._of_rows(start, end)]
-                held, held_from, rows_held, start = [], [], 0, end
+            if buffered and rows_buffered + rows - start >= n:
+                end = start + n - rows_buffered
+                parts = [*buffered, sliced(batch, start, end)]
+                self._joined = [*buffered_from, self._of_rows(start, end)]
+                buffered, buffered_from, rows_buffered, start = [], [], 0, end
                 self.row = end
                 items.keep_from(number)
                 yield joined(parts)
-            if not held:
+            if not buffered:
                 end = rows - (rows - start) % n
                 self.row, self._joined = start, []
                 items.keep_from(number)
@@ -101,14 +101,14 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
                     yield piece
                 start = end
             if start < rows:
-                held.append(sliced(batch, start, rows))
-                held_from.append(self._of_rows(start, rows))
-                rows_held += rows - start
+                buffered.append(sliced(batch, start, rows))
+                buffered_from.append(self._of_rows(start, rows))
+                rows_buffered += rows - start
             start = 0
-        if held and not self.drop_last:
-            self.row, self._joined = 0, held_from
+        if buffered and not self.drop_last:
+            self.row, self._joined = 0, buffered_from
             items.keep_from(items.pulled)
-            yield joined(held)
+            yield joined(buffered)
 
 
 @functional_datapipe("rows")
@@ -165,11 +165,11 @@ class RowShuffler(Shuffling[Any]):
 
     Batches are buffered up to `buffer_size` rows, or more where the last batch is large. Half of the rows are drawn and
     yielded, and the buffer is refilled. Each half is drawn uniformly, except that it includes every row that stayed
-    twice. A buffer that holds the complete stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
+    twice. A buffer as large as the stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
     dict of tensors, arrays or lists of one length. The outputs are of the same kind; their size is that of the first
     batch read in a round.
 
-    A state holds the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
+    A state has the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
     up to one and a half times `buffer_size`.
 
     Raises TypeError for anything but a column batch, and ValueError where batches differ in columns or types.
@@ -218,25 +218,25 @@ class RowShuffler(Shuffling[Any]):
         buffer, sizes = self._read_again(items)
         ended = False
         while not ended:
-            size, held, first_new = self.size, len(self.kept), sum(sizes)
+            size, buffered, first_new = self.size, len(self.kept), sum(sizes)
             for _, item in items:
                 batch = as_batch(item)
                 rows = rows_in(batch)
                 sizes.append(rows)
                 if rows:
-                    size = rows if held == len(self.kept) else size
+                    size = rows if buffered == len(self.kept) else size
                     buffer.append(batch)
-                    held += rows
-                if held >= self.buffer_size:
+                    buffered += rows
+                if buffered >= self.buffer_size:
                     break
             else:
                 ended = True
             items.keep_from(items.pulled - len(sizes))
-            if not held:
+            if not buffered:
                 return
             whole, buffer = joined(buffer), []
-            batches = -(-held // size) if ended else max((held - self.buffer_size // 2) // size, 1)
-            order, staying = self._drawn(held, batches * size)
+            batches = -(-buffered // size) if ended else max((buffered - self.buffer_size // 2) // size, 1)
+            order, staying = self._drawn(buffered, batches * size)
             for given in range(self.given, batches):
                 self.given = given + 1
                 if self.given == batches:
@@ -263,12 +263,12 @@ class RowShuffler(Shuffling[Any]):
             raise RuntimeError("the source gave fewer rows than when the state was taken")
         return buffer, sizes
 
-    def _drawn(self, held: int, leaving: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _drawn(self, buffered: int, leaving: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions of the rows that leave, in random order, and of those that stay, sorted."""
         generator = np.random.default_rng(derive_seed(self.pass_seed, self.round))
         late = min(self.late, leaving)
-        stays = np.zeros(held, bool)
-        stays[late + generator.choice(held - late, max(held - leaving, 0), replace=False, shuffle=False)] = True
+        stays = np.zeros(buffered, bool)
+        stays[late + generator.choice(buffered - late, max(buffered - leaving, 0), replace=False, shuffle=False)] = True
         return generator.permutation(np.flatnonzero(~stays)), np.flatnonzero(stays)
 
     def _begin_round(self, kept: NDArray[np.int64], size: int, sizes: deque[int], first_new: int) -> None:

@@ -21,7 +21,7 @@ from ...storage.retrying import trying_again
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streaming.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
-from ..bases.ahead.tuning import NOT_TOLD, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, tuner_of_pool
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.listing import check_length, matches, promised
 
@@ -195,7 +195,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
         self._at_once = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
-        self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (NOT_TOLD, self._at_once))
+        self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (DERIVED, self._at_once))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         budget = MemoryBudget(self.max_bytes)

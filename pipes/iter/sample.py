@@ -77,7 +77,7 @@ class RowLimiter(_RowCounter[T]):
 
     traits = ("limits",)
     given: int = own(0)
-    """The rows given."""
+    """The rows yielded."""
     _cut_to: int | None = own(None, saved=False)
     """The rows that are left of the last batch, if it was cut."""
 
@@ -199,8 +199,8 @@ class RowSampler(_RowCounter[T]):
                 return "read again and again"
             if vars(step).get("ordered") is False:
                 return "in no fixed order"
-            held = [vars(step).get(name) for name in declared(step, "payload", ())]
-            if any(isinstance(items, (Iterator, Set)) for items in held):
+            payload = [vars(step).get(name) for name in declared(step, "payload", ())]
+            if any(isinstance(items, (Iterator, Set)) for items in payload):
                 return "of an iterator or a set"
         return None
 

@@ -19,7 +19,7 @@ class Shuffler(Shuffling[T]):
     place. A buffer at least as large as the stream shuffles it fully; size 1 keeps the order. With `unbatch_level`, the
     source is first unbatched by that many levels.
 
-    A state holds the numbers of the items in the buffer, not the items; resuming reads them again.
+    A state has the numbers of the items in the buffer, not the items; resuming reads them again.
 
     >>> dp = IterableWrapper(range(6)).shuffle().set_seed(1)
     >>> sorted(dp)
@@ -43,24 +43,24 @@ class Shuffler(Shuffling[T]):
         if not self.is_random:
             yield from self.source
             return
-        size, draws, held = self.buffer_size, self._draws(), self.held
+        size, draws, numbers = self.buffer_size, self._draws(), self.held
         items = self.read(self.source)
-        items.keep_from(lambda: min(held, default=None))
-        again = items.again(held)
-        buffer: list[T] = [again.pop(number) for number in held]
+        items.keep_from(lambda: min(numbers, default=None))
+        again = items.again(numbers)
+        buffer: list[T] = [again.pop(number) for number in numbers]
         for number, item in items:
             if len(buffer) < size:
                 buffer.append(item)
-                held.append(number)
+                numbers.append(number)
                 continue
             slot = int(next(draws) * size)
-            drawn, buffer[slot], held[slot] = buffer[slot], item, number
+            drawn, buffer[slot], numbers[slot] = buffer[slot], item, number
             yield drawn
         while buffer:
             slot = int(next(draws) * len(buffer))
             buffer[slot], buffer[-1] = buffer[-1], buffer[slot]
-            held[slot] = held[-1]
-            held.pop()
+            numbers[slot] = numbers[-1]
+            numbers.pop()
             yield buffer.pop()
 
     def __len__(self) -> int:

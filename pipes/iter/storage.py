@@ -85,7 +85,7 @@ class FSSpecFileOpener(Opener):
     `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
     as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Options of the file system, such as
     `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and
-    endpoints come from the environment. A stream stays readable while it is held, and is closed when it is dropped.
+    endpoints come from the environment. A stream stays readable until it is dropped, which closes it.
 
     Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 

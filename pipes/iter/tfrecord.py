@@ -88,7 +88,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
                     yield example
 
     def _records(self, item: tuple[str, IO[bytes]]) -> Iterator[tuple[str, int, bytes]]:
-        """Yield the path, the number and the bytes, checksum included, of each record not yet given."""
+        """Yield the path, the number and the bytes, checksum included, of each record still to come."""
         path, stream = path_and_stream(item)
         name = checked_path(path)
         number = 0

@@ -62,7 +62,7 @@ class ParquetWriter(TableWriter):
     below the folder, all modes raise ValueError before the first item. Each pass is a run: a second one over the same
     writer is an error without a `mode`. A resumed pass goes on in every mode.
 
-    `rows_per_group` is the number of rows of a row group: what is held in
+    `rows_per_group` is the number of rows of a row group: what is kept in
     memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
     `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
@@ -243,18 +243,18 @@ def _row_groups(tables: Iterator[pa.Table], rows_per_group: int | None) -> Itera
     """Join tables into ones of one or more row groups; yield them with the number of rows per group."""
     import pyarrow as pa
 
-    held: list[pa.Table] = []
+    buffered: list[pa.Table] = []
     rows = size = 0
     for table in tables:
-        held.append(table)
+        buffered.append(table)
         rows += table.num_rows
         size += table.nbytes
         if size >= _ROW_GROUP if rows_per_group is None else rows >= rows_per_group:
             rows_of_each = rows_per_group or max(rows * _ROW_GROUP // size, 1)
-            together = pa.concat_tables(held)
+            together = pa.concat_tables(buffered)
             end = rows - rows % rows_of_each
             yield together.slice(0, end), rows_of_each
             rest = together.slice(end)
-            held, rows, size = [rest], rest.num_rows, rest.nbytes
+            buffered, rows, size = [rest], rest.num_rows, rest.nbytes
     if rows:
-        yield pa.concat_tables(held), rows
+        yield pa.concat_tables(buffered), rows

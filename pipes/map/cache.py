@@ -84,7 +84,7 @@ def _as_key(index: Any) -> Any:
 
 
 def _can_be_kept(index: Any) -> bool:
-    """Say whether an index is hashable and no slice; slices hash from Python 3.12 on, but stand for many items."""
+    """Say whether an index is hashable and no slice; slices hash from Python 3.12 on, but select many items."""
     try:
         hash(index)
     except TypeError:  # such as a list, or a tuple with one

@@ -39,8 +39,8 @@ class SequenceWrapper(Fetching[T]):
 
     def __init__(self, sequence: Sequence[T] | Mapping[Any, T] | Dataset[T], deepcopy: bool = True) -> None:
         if isinstance(sequence, TorchIterDataPipe):
-            mend = how_to_make(TorchMapDataPipe, sequence)
-            raise TypeError(f"SequenceWrapper needs a sequence, and {type(sequence).__name__} is read in order: {mend}")
+            hint = how_to_make(TorchMapDataPipe, sequence)
+            raise TypeError(f"SequenceWrapper needs a sequence, and {type(sequence).__name__} is read in order: {hint}")
         for method in ("__getitem__", "__len__"):
             if not hasattr(type(sequence), method):  # a class itself, such as list, may have it for its instances
                 if isinstance(sequence, type):

@@ -27,15 +27,15 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
     given: int = own(0)
     """How many rows were yielded."""
 
-    def __init__(self, dataset: Dataset | DataIterator | _Held, batch_size: int = BATCH_SIZE) -> None:
+    def __init__(self, dataset: Dataset | DataIterator | _Shared, batch_size: int = BATCH_SIZE) -> None:
         data = require("ray.data", "ray")
-        if not isinstance(dataset, (data.Dataset, data.DataIterator, _Held)):
+        if not isinstance(dataset, (data.Dataset, data.DataIterator, _Shared)):
             raise TypeError(
                 "from_ray_dataset takes a ray.data.Dataset, or what ray.train.get_dataset_shard returns, and this is a "
                 f"{type(dataset).__name__}"
             )
         expect_whole("batch_size", batch_size)
-        self.dataset = dataset if isinstance(dataset, _Held) else _Held(dataset)
+        self.dataset = dataset if isinstance(dataset, _Shared) else _Shared(dataset)
         self.batch_size = batch_size
 
     @property
@@ -87,7 +87,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
             )
 
 
-class _Held:
+class _Shared:
     """A dataset that copies share; it stays pickled where Ray does not run."""
 
     def __init__(self, dataset: Any) -> None:
@@ -113,7 +113,7 @@ class _Held:
 
     def __reduce__(self) -> tuple[Any, ...]:
         dataset = self._dataset
-        return _Held, (dataset if isinstance(dataset, bytes) else require("ray", "ray").cloudpickle.dumps(dataset),)
+        return _Shared, (dataset if isinstance(dataset, bytes) else require("ray", "ray").cloudpickle.dumps(dataset),)
 
 
 def _type_of_arrow(kind: Any) -> pa.DataType:

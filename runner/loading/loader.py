@@ -93,7 +93,7 @@ class DataLoader2(LoaderReports[T]):
     [[0, 1], [2, 3], [4]]
     """
 
-    @takes_only(**{name: f"unlike torch's DataLoader, {mend}" for name, mend in _ARGUMENTS_OF_TORCH.items()})
+    @takes_only(**{name: f"unlike torch's DataLoader, {hint}" for name, hint in _ARGUMENTS_OF_TORCH.items()})
     @telling_other_ranks()
     def __init__(
         self,
@@ -169,7 +169,7 @@ class DataLoader2(LoaderReports[T]):
     def __len__(self) -> int:
         """Return the number of items of an epoch, over all shards; TypeError where it is unknown.
 
-        On several ranks it is the number that each gives. A resumed epoch counts the items given before, plus those
+        On several ranks it is the number that each gives. A resumed epoch counts the items yielded before, plus those
         left for the present number of ranks.
         """
         read = self._initialized()
@@ -278,9 +278,9 @@ class DataLoader2(LoaderReports[T]):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:
-        """Not possible: a state holds a chain's position, not the chain. Use `load_state_dict`."""
+        """Not possible: a state has a chain's position, not the chain. Use `load_state_dict`."""
         raise NotImplementedError(
-            "a state says where a chain stands, and does not contain the chain: build the chain as before, make the "
+            "a state has a chain's position, and does not contain the chain: build the chain as before, make the "
             "loader with it, and call its load_state_dict(state)"
         )
 

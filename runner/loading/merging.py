@@ -83,7 +83,7 @@ def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _items_of(state: Mapping[str, Any]) -> Any:
-    """Return how many items each shard has given; ranks that read the same may record positions differently."""
+    """Return how many items each shard has yielded; ranks that read the same may record positions differently."""
     steps = state["state"]["steps"]
     own = steps[-1].get("own") if steps else None
     return own and (own["given"], {position[0]: position[3] for position in own["standing"]})
@@ -154,4 +154,6 @@ def steps_around(read: IterDataPipe[Any], steps: Steps) -> Steps:
         own = {name: each.save(each.fresh()) for name, each in fields_of(type(pipe)).items() if each.saved}
         after.insert(0, {"own": own} if own else {})
         (pipe,) = sources_of(pipe)
-    return [*steps, *({**node, "sources": [len(steps) - 1 + place]} for place, node in enumerate(after))]
+    for place, node in enumerate(after, start=len(steps) - 1):
+        node["sources"] = [place]
+    return [*steps, *after]

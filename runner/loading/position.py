@@ -70,7 +70,7 @@ class LoaderPosition:
         reader = reader_below(read)
         if reader is not None and self._began_at:
             with suppress(Exception):  # such as a chain whose length is unknown
-                return reader.given_at(self._began_at[-1])
+                return reader.items_before(self._began_at[-1])
         return 0
 
     def now(self, read: IterDataPipe[Any]) -> dict[str, Any]:

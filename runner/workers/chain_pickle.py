@@ -34,14 +34,14 @@ def pickled_chain(chain: IterDataPipe[Any] | list[Any]) -> bytes:
     try:
         return bytes(cloudpickle.dumps(chain))
     except Exception as error:
-        for culprit, mend in (each for part in pipes_in(chain) for each in _not_picklable(part)):
-            add_note(error, f"penstock: {culprit} cannot be pickled, so it cannot be sent to worker processes{mend}")
+        for culprit, hint in (each for part in pipes_in(chain) for each in _not_picklable(part)):
+            add_note(error, f"penstock: {culprit} cannot be pickled, so it cannot be sent to worker processes{hint}")
             break
         raise
 
 
 def _not_picklable(chain: Any) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that cannot be pickled, each with its mend in a class of the user."""
+    """Yield the attributes that cannot be pickled, each with a hint in a class of the user."""
     for pipe, name, value in _sent(chain):
         try:
             cloudpickle.dumps(value)

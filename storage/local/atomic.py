@@ -110,7 +110,7 @@ def _system() -> str:
     """Return a name of this machine since its boot, or of a container on it: it has one number for each process."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            told = file.read() + os.readlink("/proc/self/ns/pid")
+            name = file.read() + os.readlink("/proc/self/ns/pid")
     except OSError:
-        told = socket.gethostname()
-    return hashlib.sha256(told.encode()).hexdigest()[:8]
+        name = socket.gethostname()
+    return hashlib.sha256(name.encode()).hexdigest()[:8]

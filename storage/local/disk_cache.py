@@ -215,9 +215,9 @@ class KeptFiles:
 
     @contextmanager
     def _lock(self, path: str) -> Iterator[None]:
-        with ExitStack() as held:
+        with ExitStack() as stack:
             try:
-                held.enter_context(FileLock(f"{path}.lock", self._timeout, self._given_up))
+                stack.enter_context(FileLock(f"{path}.lock", self._timeout, self._given_up))
             except TimeoutError as error:
                 raise NotKept(str(error)) from None
             yield

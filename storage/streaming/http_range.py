@@ -13,7 +13,7 @@ __all__ = ["REPLACED", "OneVersion", "expect_range"]
 REPLACED = "the object was replaced while it was read"
 
 
-def expect_range(asked: str, status: int, told: Mapping[str, str]) -> None:
+def expect_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
     """Raise ConnectionError if a successful response lacks the range that a `Range` header requested.
 
     Some servers send a range with status 200. Some send the complete object: that is right for a range from its start,
@@ -23,18 +23,18 @@ def expect_range(asked: str, status: int, told: Mapping[str, str]) -> None:
     if wanted is None:
         return
     first, last = int(wanted[1]), int(wanted[2])
-    length = told.get("Content-Length")
-    if came := re.match(r"bytes (\d+)-(\d+)/(\d+)?", told.get("Content-Range", "")):
+    length = headers.get("Content-Length")
+    if came := re.match(r"bytes (\d+)-(\d+)/(\d+)?", headers.get("Content-Range", "")):
         end = min(last, int(came[3]) - 1) if came[3] else last
         is_right = int(came[1]) == first and int(came[2]) == end
-        if "Content-Encoding" not in told:
+        if "Content-Encoding" not in headers:
             is_right = is_right and length in (None, str(end + 1 - first))
     elif status == 200 and first and (length is None or int(length) > last + 1 - first):
         raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
     else:
         is_right = status == 200 and not first
     if not is_right:
-        text = f"bytes {first} to {last} were requested, and {told.get('Content-Range', 'something else')!r} came"
+        text = f"bytes {first} to {last} were requested, and {headers.get('Content-Range', 'something else')!r} came"
         raise ConnectionError(errno.EIO, text)
 
 
@@ -45,7 +45,7 @@ class OneVersion:
         self._session = session
         self._size = size
         self._seen: Mapping[str, str] = {}
-        self.told_size: int | None = None
+        self.declared_size: int | None = None
         """The size, if responses end with the connection: nothing else shows whether all bytes came."""
 
     async def get(self, url: Any, **kwargs: Any) -> Any:
@@ -59,19 +59,19 @@ class OneVersion:
         return answer
 
     def _check(self, answer: Any, asked: str) -> None:
-        told = answer.headers
+        headers = answer.headers
         if answer.status == 416:  # the file used to have this range
             raise OSError(errno.ESTALE, REPLACED)
         if answer.status not in (200, 206):
             return
-        expect_range(asked, answer.status, told)
-        of_version = "ETag" if "ETag" in told and "ETag" in self._seen else "Last-Modified"
-        if self._seen and told.get(of_version) != self._seen.get(of_version):
+        expect_range(asked, answer.status, headers)
+        of_version = "ETag" if "ETag" in headers and "ETag" in self._seen else "Last-Modified"
+        if self._seen and headers.get(of_version) != self._seen.get(of_version):
             raise OSError(errno.ESTALE, REPLACED)
-        is_packed = "Content-Encoding" in told  # compressed for transfer, so the length differs
-        total = told.get("Content-Range", "").rpartition("/")[2] or told.get("Content-Length", "")
-        if total.isdecimal() and int(total) != self._size and not is_packed:
+        packed = "Content-Encoding" in headers  # compressed for transfer, so the length differs
+        total = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "")
+        if total.isdecimal() and int(total) != self._size and not packed:
             raise OSError(errno.ESTALE, REPLACED)
-        self._seen = told
-        if "Content-Length" not in told and told.get("Transfer-Encoding", "").lower() != "chunked" and not is_packed:
-            self.told_size = self._size
+        self._seen = headers
+        if "Content-Length" not in headers and headers.get("Transfer-Encoding", "").lower() != "chunked" and not packed:
+            self.declared_size = self._size

@@ -92,20 +92,20 @@ class ClosedWhenDropped(io.RawIOBase):
 
     def _is_cut(self) -> bool:
         """Say whether fewer bytes came than the server reported: fsspec's files end early without an error."""
-        size = self._told_size()
+        size = self._declared_size()
         return size is not None and self._file.tell() < size
 
-    def _told_size(self) -> int | None:
+    def _declared_size(self) -> int | None:
         """Return how many bytes must come. On the web, the size counts only if responses end with the connection."""
         if self._owner is None:
             return None
         is_web = self.name.startswith(("http://", "https://"))
-        told_by, name = (getattr(self._file, "session", None), "told_size") if is_web else (self._file, "size")
-        size = getattr(told_by, name, None)
+        source, name = (getattr(self._file, "session", None), "declared_size") if is_web else (self._file, "size")
+        size = getattr(source, name, None)
         return size if isinstance(size, int) else None
 
     def _cut(self) -> ConnectionError:
-        text = f"the answer was cut: {self._file.tell()} of {self._told_size()} bytes came"
+        text = f"the answer was cut: {self._file.tell()} of {self._declared_size()} bytes came"
         return ConnectionError(errno.EIO, text, self.name)
 
     def seekable(self) -> bool:

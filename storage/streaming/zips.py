@@ -19,7 +19,7 @@ from .decompression_limit import TooLarge, expect_within_limit
 from .digest import CHUNK
 from .streams import is_damage
 
-__all__ = ["is_of_torchs_zips", "opened_part", "opened_zip", "read_verified", "told_as_damage", "verify"]
+__all__ = ["is_of_torchs_zips", "opened_part", "opened_zip", "raising_bad_zip", "read_verified", "verify"]
 
 R = TypeVar("R")
 
@@ -41,7 +41,7 @@ _OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.erro
 def opened_zip(stream: IO[bytes], kind: Callable[[IO[bytes]], zipfile.ZipFile] = zipfile.ZipFile) -> zipfile.ZipFile:
     """Return the zip in a stream; raise zipfile.BadZipFile if it is truncated or corrupt."""
     try:
-        with told_as_damage():
+        with raising_bad_zip():
             archive = kind(stream)
             _expect_all(archive, stream)
             return archive
@@ -57,16 +57,16 @@ def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
     """
     stream.seek(-_END_RECORD - len(archive.comment), os.SEEK_END)
     end = stream.read(_END_RECORD)
-    told, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
-    if end.startswith(b"PK\5\6") and told not in (found % 2**16, _IN_ZIP64):
-        raise zipfile.BadZipFile(f"the archive is corrupt: its end counts {told} files, and there are {found}")
+    counted, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
+    if end.startswith(b"PK\5\6") and counted not in (found % 2**16, _IN_ZIP64):
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end counts {counted} files, and there are {found}")
     if not found and archive.start_dir:
         raise zipfile.BadZipFile(f"the archive is corrupt: its end counts no files, after {archive.start_dir} bytes")
 
 
 def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:
     """Return the stream of a file in a zip; raise zipfile.BadZipFile if the zip is corrupt."""
-    with told_as_damage():
+    with raising_bad_zip():
         return archive.open(part)
 
 
@@ -120,7 +120,7 @@ def _is_zip(file: IO[bytes]) -> bool:
 
 def _read_through(archive: zipfile.ZipFile, parts: Iterable[zipfile.ZipInfo]) -> None:
     for part in parts:
-        with opened_part(archive, part) as content, told_as_damage():
+        with opened_part(archive, part) as content, raising_bad_zip():
             while content.read(CHUNK):
                 pass
 
@@ -201,7 +201,7 @@ class _Parts(io.RawIOBase):
 
 
 @contextmanager
-def told_as_damage() -> Iterator[None]:
+def raising_bad_zip() -> Iterator[None]:
     """Raise zipfile.BadZipFile for any error by which zipfile reports a truncated or corrupt zip."""
     try:
         yield

@@ -12,7 +12,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pytest
 from archives import tar_of, zip_of
 from fault_proxy import FaultProxy
 from penstock.datasets import Files, Resource
-from penstock.datasets.fetching import _giving_signs, fetch, unpacked
+from penstock.datasets.fetching import fetch, unpacked
 from penstock.storage.local.atomic import lock_beside
 from penstock.storage.local.locks import FileLock
 from s3 import S3Server
@@ -359,27 +359,27 @@ def test_reading_by_path_asks_a_store_for_the_file_only(
     assert fault_proxy.requests().total() == before + 1
 
 
-@pytest.mark.parametrize("gets_on", [True, False])
-def test_others_wait_as_long_as_a_process_gets_on(
-    resource: Resource, folder: str, server: FileServer, monkeypatch: pytest.MonkeyPatch, gets_on: bool
+@pytest.mark.parametrize("waits", [True, False])
+def test_others_wait_for_the_process_that_gets_a_file(
+    resource: Resource, folder: str, server: FileServer, monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
-    monkeypatch.setattr("penstock.datasets.fetching._WAIT", 0.3)
-    monkeypatch.setattr("penstock.datasets.fetching._SIGN_OF_LIFE", 0.05)
+    if not waits:
+        monkeypatch.setattr("penstock.datasets.fetching._WAIT", 0.1)
     os.makedirs(folder)
-    lock = lock_beside(os.path.join(folder, "a.bin"))
-    held, stop = threading.Event(), threading.Event()
+    held, stop, ended = threading.Event(), threading.Event(), threading.Event()
 
     def download_slowly() -> None:
-        with FileLock(lock, 1, threading.Event()):
+        with FileLock(lock_beside(os.path.join(folder, "a.bin")), 1, threading.Event()):
             held.set()
-            with _giving_signs(lock) if gets_on else nullcontext():
-                stop.wait(1.5)
+            stop.wait(0.5)
+            ended.set()
 
     other = threading.Thread(target=download_slowly)
     other.start()
     held.wait(5)
-    if gets_on:
+    if waits:
         assert Path(fetch(resource, folder)).read_bytes() == CONTENT
+        assert ended.is_set()
     else:
         with pytest.raises(TimeoutError, match=r"is held by process \d+"):
             fetch(resource, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ import torch
 
 import penstock as ps
 from archives import tar_of, zip_of
+from penstock.datasets import facts
+from penstock.datasets.facts import labels
 from penstock.datasets.vision import images
 from penstock.datasets.vision.images import as_boxes, as_image, as_mask, decoded, decoded_mask
-from penstock.datasets.vision.names import Names
 from programs import python
 from served import FileServer, served
 from vision_items import image_file, jpeg, tv_tensors, v2
@@ -108,30 +110,38 @@ def test_whole_samples_go_through_transforms(server: FileServer, tmp_path: Path)
     assert [(batch[0].shape, batch[1].tolist()) for batch in batches] == [((2, 3, 6, 8), [0, 1])]
 
 
-# Names of classes
+# The facts
+
+COUNTS = {"coco": 91, "imagenet": 1000, "caltech256": 257, "stanford_cars": 196}
 
 
-@pytest.mark.parametrize("file", [
-    "cifar100", "coco", "caltech101", "caltech256", "country211", "emnist_byclass", "flowers102", "food101", "imagenet",
-    "imagenet_wnids", "stanfordcars", "sun397",
+@pytest.mark.parametrize("name", [
+    "cifar100", "coco", "caltech101", "caltech256", "country211", "flowers102", "food101", "imagenet", "stanford_cars",
+    "sun397",
 ])  # fmt: skip
-def test_names_are_read_when_asked_for(file: str) -> None:
-    names = Names(f"{file}.txt")
-    assert repr(names) == f"Names('{file}.txt')"
-    assert names == Names(f"{file}.txt")
-    assert all(name == name.strip() != "" for name in names)
-    assert names[1:3] == (names[1], names[2])
-    known = {
-        "coco": 91,
-        "imagenet": 1000,
-        "caltech256": 257,
-        "imagenet_wnids": 1000,
-        "emnist_byclass": 62,
-        "stanfordcars": 196,
-    }
-    assert len(names) == known.get(file, int("".join(filter(str.isdecimal, file)) or 0))
-    if file in ("caltech101", "country211", "food101", "imagenet_wnids"):
+def test_classes_that_lie_in_a_file(name: str) -> None:
+    names = D.load(name, "root").info.categories
+    assert all(each == each.strip() != "" for each in names)
+    assert len(names) == COUNTS.get(name, int("".join(filter(str.isdecimal, name)) or 0))
+    assert [each for each in names if each != "N/A"] == [each for each in labels(name) if each != "N/A"]
+    assert all(names[label] == each for each, label in labels(name).items())
+    if name in ("caltech101", "country211", "food101"):
         assert [*names] == sorted(names)  # torchvision's labels are places among the sorted names
+
+
+def test_labels_of_imagenet_are_those_of_the_sorted_ids() -> None:
+    ids = labels("imagenet", "wnids")
+    assert len(ids) == 1000
+    assert [*ids] == sorted(ids)
+
+
+def test_each_entry_is_a_data_set_and_has_facts_that_are_read() -> None:
+    tables = tomllib.loads(Path(facts.__file__).with_name("facts.toml").read_text(encoding="utf-8"))
+    ours = {each.name for each in map(D.__getattr__, D.__all__) if isinstance(each, D.Dataset)}
+    assert {*tables} == ours
+    read = {"splits", "counts", "categories", "resources", "licence", "home_page", "citation", "folder", "title"}
+    for name, table in tables.items():
+        assert {*table} <= read | {"note", "like", "wnids"}, name
 
 
 @pytest.mark.parametrize("name", D.list())

@@ -69,7 +69,7 @@ def test_so_many_items_are_held_while_a_key_is_looked_for(buffer_size: int | Non
     if fits:
         assert [item for item, _ in dp] == [1, 2, 3]
         return
-    with pytest.raises(BufferError, match="the key 1, and 1 items of other keys are held: give a larger") as caught:
+    with pytest.raises(BufferError, match="the key 1, and 1 items of other keys are buffered: give a larger") as caught:
         list(dp)
     assert "raised in IterKeyZipper(int, ref_key_fn=first, buffer_size=1), on 1" in "\n".join(caught.value.__notes__)
 

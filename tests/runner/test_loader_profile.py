@@ -145,8 +145,8 @@ def test_a_slow_map_in_workers():
     dp = numbers(120).map(sleep_for(0.004)).batch(2)
     verdict = profile_of(dp, MultiProcessingReadingService(2), consumer_sleeps=0.001).verdict
     assert verdict.startswith("The input is the bottleneck: ")
-    assert "of the time is in `map(sleep)`. 2 workers read, both busy." in verdict
-    assert "workers would keep up" in verdict
+    assert "of the time is in `map(sleep)`. 2 workers read, busy " in verdict
+    assert "workers would keep up, on as many processors" in verdict
 
 
 def test_a_slow_process_that_reads_for_all_workers():

@@ -22,7 +22,7 @@ import pytest
 from penstock import DataLoader2, MultiProcessingReadingService, RayFleet, RayReadingService
 from penstock.pipes.iter import IterableWrapper
 from programs import process_id, python
-from random_chains import WorkerCase, build, chain_of, is_unordered, text
+from random_chains import WorkerCase, build, chain_of, is_refused, is_unordered, text
 from resuming import always_due, as_json, from_json, loader_over, loader_resumed, states_along
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
@@ -129,6 +129,8 @@ def test_a_loader_stopped_anywhere_twice_goes_on_exactly_with_other_workers(seed
     try:
         check(case)
     except Exception as error:
+        if is_refused(case.spec, error):
+            pytest.skip("the chain is refused: an error")
         raise AssertionError(f"it fails with check({case!r})") from error
 
 
@@ -146,6 +148,8 @@ def test_what_actors_of_ray_begin_others_end(seed: int, fleet: RayFleet) -> None
     try:
         check(case, *legs)
     except Exception as error:
+        if is_refused(case.spec, error):
+            pytest.skip("the chain is refused: an error")
         raise AssertionError(f"it fails with check({case!r}, *{legs!r})") from error
 
 

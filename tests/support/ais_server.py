@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         _, version, kind, bucket, *name = unquote(url.path).split("/", 4)
         provider = {"s3": "aws", "gs": "gcp"}.get(said := parse_qs(url.query)["provider"][0], said)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if version != "v1" or not any(held[:2] == (provider, bucket) for held in OBJECTS):
+        if version != "v1" or not any(key[:2] == (provider, bucket) for key in OBJECTS):
             self.refuse(f'bucket "{provider}://{bucket}" does not exist')
         elif kind == "buckets":
             message = json.loads(body)
@@ -62,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.send(content)
 
     def list_objects(self, provider: str, bucket: str, asked: dict[str, str]) -> None:
-        names = sorted(held[2] for held in OBJECTS if held[:2] == (provider, bucket))
+        names = sorted(key[2] for key in OBJECTS if key[:2] == (provider, bucket))
         start = asked.get("continuation_token", "")
         rest = [name for name in names if name.startswith(asked.get("prefix", "")) and name > start]
         page = rest[:PAGE]

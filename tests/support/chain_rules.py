@@ -1,4 +1,4 @@
-"""How a step of a random chain is told in plain data, drawn at random and built: what all rules share.
+"""How a step of a random chain is written as plain data, drawn at random and built: what all rules share.
 
 A chain is a list of steps, the first of which is a source. A step is a list, too: the name of its rule and
 its arguments. So the text of a chain is what rebuilds it, in any process.
@@ -46,7 +46,7 @@ SAME = "same"
 FOLDERS = "penstock-random-chains-"
 """What the names of the folders that chains read and write begin with."""
 _ELSEWHERE = re.compile(rf"""[^'" ]*{FOLDERS}[^/'"]*|http://127.0.0.1:[0-9]+""")
-"""What is another on another machine, or in another run, and is left out of what items are told by."""
+"""What is another on another machine, or in another run, and is left out of the texts of items."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A server that passes requests on to another, and plays the faults of networks and object stores as it is told to.
+"""A server that passes requests on to another, and plays the faults of networks and object stores on request.
 
 It is a process of its own, between a client and `rclone serve s3`. Of what there is, Toxiproxy knows nothing of HTTP,
 mitmproxy sends no answers that break the protocol, and moto has no faults. Requests pass unchanged, Host included, so
@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 __all__ = ["Fault", "FaultProxy", "passing_on"]
 
 PATIENCE = 30.0
-"""Seconds that the process may take to begin and to do what it is told, and that a stall without end lasts at most."""
+"""Seconds that the process may take to begin and to do what is asked, and that a stall without end lasts at most."""
 
 PIECE = 1 << 16
 """Bytes that are passed on at a time."""

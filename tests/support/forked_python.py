@@ -28,8 +28,8 @@ def ask(command: list[str]) -> int:
     """Have the server beside an executable run its command with the streams of this process; return its exit status."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(os.path.join(os.path.dirname(command[0]), SOCKET))
-        told = {"command": command, "environment": dict(os.environ), "folder": os.getcwd()}
-        _send(server, [0, 1, 2], asked_by=os.getpid(), **told)
+        request = {"command": command, "environment": dict(os.environ), "folder": os.getcwd()}
+        _send(server, [0, 1, 2], asked_by=os.getpid(), **request)
         process = int(server.recv(64))
         for number in PASSED_ON:
             signal.signal(number, lambda number, _: os.kill(process, number))
@@ -62,8 +62,8 @@ def _run_for(connection: socket.socket) -> None:
     request, streams = _receive(connection)
     file = os.path.join(os.path.dirname(request["command"][0]), str(request.pop("asked_by")))
     if (process := os.fork()) != 0:
-        with open(file, "w") as told:
-            told.write(str(process))
+        with open(file, "w") as output:
+            output.write(str(process))
         connection.send(str(process).encode())
         if connection in select.select([connection, os.pidfd_open(process)], [], [])[0]:
             os.kill(process, signal.SIGKILL)
@@ -100,8 +100,8 @@ def _keep_a_fork_server() -> None:
         code = os.fsdecode(arguments[-1])
         if "multiprocessing.forkserver" not in code or ours.fileno() == -1:
             return start(path, arguments, descriptors)
-        told = {"command": [sys.executable, "-c", code], "environment": dict(os.environ), "folder": os.getcwd()}
-        _send(ours, descriptors, wanted=list(descriptors), **told)
+        request = {"command": [sys.executable, "-c", code], "environment": dict(os.environ), "folder": os.getcwd()}
+        _send(ours, descriptors, wanted=list(descriptors), **request)
         ours.close()
         return child
 

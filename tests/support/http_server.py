@@ -131,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send(gzip.compress(CONTENT), headers={"Content-Encoding": "gzip", "Content-Type": "text/plain"})
 
     def answer_archive(self, name: str) -> None:
-        """A file that is packed itself, said to be packed for the way, as Apache does where it is not told better."""
+        """A file that is packed itself, said to be packed for the way, as Apache does by default."""
         self.send(gzip.compress(CONTENT), headers={"Content-Encoding": "x-gzip", "Content-Type": "application/x-gzip"})
 
     def answer_silent(self, when: str) -> None:

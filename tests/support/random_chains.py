@@ -16,7 +16,18 @@ import chain_rules_of_files  # noqa: F401  (its rules are entered)
 import chain_rules_of_items  # noqa: F401
 from chain_rules import ANY, ITEM, ROOTS, SAME, STEPS, Rule, Spec, build, text
 
-__all__ = ["EXCEPTIONS", "Case", "Drawer", "WorkerCase", "build", "chain_of", "is_unordered", "shorter", "text"]
+__all__ = [
+    "EXCEPTIONS",
+    "Case",
+    "Drawer",
+    "WorkerCase",
+    "build",
+    "chain_of",
+    "is_refused",
+    "is_unordered",
+    "shorter",
+    "text",
+]
 
 EXCEPTIONS = {
     "iter.random_sample": "refuses rows whose place is unknown, as after a shuffle; tests/operators/test_sample.py",
@@ -36,6 +47,12 @@ AT_THE_END = (UNORDERED, UNORDERED, "to_device", "pin_memory")
 SHARDING = ("sharding_filter", "sharding_filter", "sharding_round_robin_dispatch")
 IN_STEP = ("map", "enumerate", "to")
 """Steps of branches that are read in step: one item of one, at once."""
+REFUSALS = {
+    "a pass over another branch began anew": ("by_index", "in_memory_cache"),  # in later epochs: docs/loading.md
+    "belongs in the main process, and after it the chain meets another": ("limit",),
+    "which run on each rank after the ranks have agreed who has an item": ("limit",),
+}
+"""Errors that chains with these steps may raise: one branch is kept while another goes by, or items are counted."""
 COMMON = ("shuffle", "batch", "filter", "flatmap", "prefetch", "fork", "demux", "cycle", "in_memory_cache", "by_index")
 """Steps that hold the most, or read the most; they come up more often."""
 
@@ -138,6 +155,11 @@ def is_unordered(spec: Spec) -> bool:
     return bool(spec[-1][0] == UNORDERED)
 
 
+def is_refused(spec: Spec, error: object) -> bool:
+    """Say whether an error is one that the chain is documented to raise where it is divided or resumed."""
+    return any(said in str(error) and any(name in repr(spec) for name in names) for said, names in REFUSALS.items())
+
+
 @dataclass(frozen=True)
 class Case:
     """A chain, and where it is stopped and resumed, twice."""
@@ -183,7 +205,7 @@ class WorkerCase:
     first: int = 3
     second: int = 2
     always_due: bool = False
-    """Whether workers tell where they stand after each item."""
+    """Whether workers report their position after each item."""
     seed: int = field(default=0)
 
     @classmethod
@@ -198,7 +220,7 @@ class WorkerCase:
             workers=several or (generator.randint(0, 3), generator.randint(0, 3), generator.randint(0, 3)),
             prefetch=(generator.choice([0, 1, 5]), generator.choice([0, 1, 5]), generator.choice([0, 1, 5])),
             epoch=generator.choice([0, 0, 1, 2]),
-            # Often before each shard has given an item, or as many as the others.
+            # Often before each shard has yielded an item, or as many as the others.
             first=generator.randint(0, 3 * shards) if generator.random() < 0.6 else _stop(generator),
             second=generator.randint(0, shards) if generator.random() < 0.5 else _stop(generator),
             always_due=generator.random() < 0.5,

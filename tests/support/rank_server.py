@@ -1,4 +1,4 @@
-"""One rank of many small worlds, one after another: it does what each line says, and tells what it has read."""
+"""One rank of many small worlds, one after another: it does what each line asks for, and reports what it has read."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from random_chains import build, text
 from resuming import always_due, as_json, from_json
 
 
-def loader_of(told: dict[str, Any]) -> ps.DataLoader2[Any]:
+def loader_of(request: dict[str, Any]) -> ps.DataLoader2[Any]:
     service = ps.SequentialReadingService(
         ps.DistributedReadingService(
-            timeout=20, num_shards=None if told["state"] else told["shards"], ends=told.get("ends", "pad")
+            timeout=20, num_shards=None if request["state"] else request["shards"], ends=request.get("ends", "pad")
         ),
         ps.MultiProcessingReadingService(
-            told["workers"],
-            worker_prefetch_cnt=told["prefetch"],
-            main_prefetch_cnt=told["prefetch"],
-            worker_init_fn=always_due if told["always_due"] else None,
+            request["workers"],
+            worker_prefetch_cnt=request["prefetch"],
+            main_prefetch_cnt=request["prefetch"],
+            worker_init_fn=always_due if request["always_due"] else None,
         ),
     )
-    loader: ps.DataLoader2[Any] = ps.DataLoader2(build(told["spec"]), reading_service=service)
-    loader.seed(told["seed"])
+    loader: ps.DataLoader2[Any] = ps.DataLoader2(build(request["spec"]), reading_service=service)
+    loader.seed(request["seed"])
     return loader
 
 
@@ -40,21 +40,21 @@ def repeated(loader: ps.DataLoader2[Any]) -> int:
     return int(counts["repeated"])
 
 
-def leg(told: dict[str, Any]) -> dict[str, Any]:
+def leg(request: dict[str, Any]) -> dict[str, Any]:
     """Read some items from a state on, or all; say which, how many of them were repeated, and where that leads."""
-    with loader_of(told) as loader:
-        if told["state"]:
-            loader.load_state_dict(from_json(told["state"]), strict=False)
-        for _ in range(told["epochs"]):
+    with loader_of(request) as loader:
+        if request["state"]:
+            loader.load_state_dict(from_json(request["state"]), strict=False)
+        for _ in range(request["epochs"]):
             list(loader)
         iterator = iter(loader)
         before = None
         items: list[str] = []
-        for item in islice(iterator, told["stop"]):
+        for item in islice(iterator, request["stop"]):
             items.append(text(item))
-            before = told["before_last"] and as_json(loader.state_dict(before_last=True))
+            before = request["before_last"] and as_json(loader.state_dict(before_last=True))
         found = {"items": items, "repeated": repeated(loader), "before": before}
-        if told["stop"] is not None:
+        if request["stop"] is not None:
             return {**found, "state": as_json(loader.state_dict())}
         following = [text(item) for item in loader]
         return {**found, "next": following, "next repeated": repeated(loader)}
@@ -62,19 +62,19 @@ def leg(told: dict[str, Any]) -> dict[str, Any]:
 
 def main(rank: int) -> None:
     for line in sys.stdin:
-        told = json.loads(line)
-        if rank >= told["ranks"]:
+        request = json.loads(line)
+        if rank >= request["ranks"]:
             answer: Any = None
         else:
             dist.init_process_group(
                 "gloo",
-                init_method=f"file://{told['store']}",
+                init_method=f"file://{request['store']}",
                 rank=rank,
-                world_size=told["ranks"],
+                world_size=request["ranks"],
                 timeout=timedelta(seconds=30),
             )
             try:
-                answer = leg(told)
+                answer = leg(request)
             except Exception as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             dist.destroy_process_group()

@@ -64,7 +64,7 @@ def run_programs(program: Path, environments: Mapping[Path, Mapping[str, str]], 
     for process in processes:
         process.kill()
         process.wait()
-    told = [output.with_suffix(".err").read_text() for output in environments]
-    failed = [errors for process, errors in zip(processes, told, strict=True) if process.returncode]
-    assert not late, f"processes {late} did not end within {seconds} s\n" + "\n".join(told)
+    outputs = [output.with_suffix(".err").read_text() for output in environments]
+    failed = [errors for process, errors in zip(processes, outputs, strict=True) if process.returncode]
+    assert not late, f"processes {late} did not end within {seconds} s\n" + "\n".join(outputs)
     assert not failed, "\n".join(failed)

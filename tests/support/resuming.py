@@ -33,7 +33,7 @@ def snapshots(share: float) -> Any:
 
 
 def always_due(chain: Any, _: Any) -> Any:
-    """Let a worker tell where it stands after each item; usually it does where that costs little of the time."""
+    """Let a worker report its position after each item; usually it does where that costs little of the time."""
     if multiprocessing.parent_process() is not None:
         mock.patch.object(Throttle, "step", ALWAYS).start()
     return chain

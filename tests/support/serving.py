@@ -15,13 +15,13 @@ PATIENCE = 30.0
 
 
 @contextmanager
-def serving(file: str, told: str = "") -> Iterator[str]:
-    """Run a file, which may be told something on its standard input, and give the URL of its server."""
+def serving(file: str, request: str = "") -> Iterator[str]:
+    """Run a file, which may read a request from its standard input, and give the URL of its server."""
     with subprocess.Popen([sys.executable, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(told)
+            process.stdin.write(request)
             process.stdin.close()
             ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
             assert ready, f"the server did not begin within {PATIENCE} s"

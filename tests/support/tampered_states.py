@@ -132,11 +132,11 @@ def main(chain: str, what: str, argument: str) -> None:
             evil = Path(folder, "evil")
             code = pickle.dumps(Evil(str(evil)))
             for path in everywhere:
-                told = outcome(chain, workers, changed(state, path, code))
+                result = outcome(chain, workers, changed(state, path, code))
                 if evil.exists():
                     evil.rmdir()
-                    told = "code was run"
-                print(f"{[*path]} = code: {told}", flush=True)
+                    result = "code was run"
+                print(f"{[*path]} = code: {result}", flush=True)
         return
     for path in everywhere:
         if isinstance(at(state, path), (int, float)):

@@ -27,7 +27,7 @@ def last_line(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "stdin"),
     [
         (["-c", SAYS, "a", "b"], ""),
         (["said.py", "a"], ""),
@@ -57,11 +57,11 @@ def last_line(text: str) -> str:
         "workers",
     ],
 )
-def test_a_program_prints_and_ends_as_with_python(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_a_program_prints_and_ends_as_with_python(tmp_path: Path, arguments: list[str], stdin: str) -> None:
     (tmp_path / "said.py").write_text(SAYS)
     one, other = (
         subprocess.run(
-            [executable, *arguments], input=told, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
+            [executable, *arguments], input=stdin, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
         )
         for executable in (sys.executable, python())
     )

@@ -152,7 +152,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "`seen` of GoesOnCounting is changed by a pass, and the next goes on with it: make it in __iter__, or declare "
         "it in the class by seen = own(…)",
     ),
-    "item_held_back": (
+    "undeclared_buffer": (
         lambda: CountsUndeclared(numbers()),
         "CountsUndeclared declares `resumes_from_start = False`, and does not resume right with it: declare what",
     ),

@@ -143,7 +143,7 @@ def test_the_same_options_are_shown_at_the_first_step_only() -> None:
     other = dp.read_from_stream().save_by_fsspec(storage_options={"endpoint_url": "http://localhost:9001"})
     assert "save_by_fsspec(storage_options=Options(endpoint_url))" in str(other)
     assert dp.visualize().mermaid.count("Options") == 1
-    assert dp.visualize().svg.count("Options(endpoint_url)") == 2  # all of it where one points
+    assert dp.visualize().svg.count("Options(endpoint_url)") == 3  # all of it where one points
 
 
 def test_a_chain_with_branches_is_printed_as_a_tree() -> None:

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
-import torch
 
 import penstock as ps
 from penstock.pipes.bases.ahead.works_ahead import WorksAhead
@@ -26,11 +24,7 @@ from penstock.state.foreign import SHARDING_PRIORITIES
 from penstock.testing.examples import maker_of_example
 from penstock.views.chain_info import StepInfo
 from penstock.views.explanation import Explanation
-from penstock.views.lints import Mistake
-from penstock.views.lints.loaders import LOADERS
-from penstock.views.lints.memory import MEMORY
-from penstock.views.lints.order import ORDER
-from penstock.views.lints.shards import SHARDS
+from penstock.views.lints import LINTS, Mistake
 
 OURS = [entry.cls for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 
@@ -113,8 +107,7 @@ def test_the_page_shows_what_is_said() -> None:
 
 def test_the_page_names_all_mistakes() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
-    rules = [rule.__name__ for rule in (*ORDER, *SHARDS, *MEMORY, *LOADERS)]
-    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == rules
+    assert sorted(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == sorted(LINTS)
 
 
 def test_mistakes_come_last() -> None:
@@ -196,9 +189,7 @@ def test_the_shards(chain: Any, sentence: str) -> None:
     [
         (lambda: unread().map(str), "No step holds more than the item that it works on."),
         (lambda: ps.iter.IterableWrapper(range(5)).shuffle(), "shuffle: up to 5 items."),
-        (lambda: ps.iter.IterableWrapper([torch.zeros(256)] * 9).batch(4), "batch: up to 4 items, 4 KiB."),
-        (lambda: ps.iter.IterableWrapper([b"12"] * 9).filter(len).prefetch(4), "prefetch: up to 4 items, 8 bytes."),
-        (lambda: ps.iter.IterableWrapper([np.zeros(2)] * 8).in_memory_cache(), "all 8 items, 128 bytes, as long as"),
+        (lambda: ps.iter.IterableWrapper(range(8)).in_memory_cache(), "in_memory_cache: all 8 items, as long as"),
         (lambda: unread().in_memory_cache(size=2), "in_memory_cache: the first items, up to 2 MiB."),
         (lambda: unread().load_files_by_s3(workers=3), "load_files_by_s3: up to 6 files, 256 MiB."),
         (lambda: unread().read_images(workers=3), "read_images: up to 6 files."),

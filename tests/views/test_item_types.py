@@ -9,17 +9,19 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry import DataChunk, sources_first, sources_of
+from penstock.registry import DataChunk
+from penstock.views.chain_info import ChainInfo, StepInfo
 from penstock.views.pictures.items import item_of, type_in_words
 
 T = TypeVar("T")
 
 
 def item(dp: Any) -> str:
-    items: dict[int, Any] = {}
-    for pipe in sources_first(dp):
-        items[id(pipe)] = item_of(pipe, [items[id(source)] for source in sources_of(pipe)])
-    return type_in_words(items[id(dp)])
+    chain = ChainInfo(dp)
+    items: dict[StepInfo, Any] = {}
+    for step in chain.steps:
+        items[step] = item_of(step, [items[source] for source in step.sources])
+    return type_in_words(items[chain.end])
 
 
 def endless() -> list[Any]:
@@ -72,7 +74,7 @@ class Windows(ps.IterDataPipe[tuple[T, ...]]):
         (lambda: wrapped(1, 2), "int"),
         (lambda: wrapped(), ""),
         (lambda: ps.iter.IterableWrapper(range(3)), "int"),
-        (lambda: ps.iter.IterableWrapper({"a": 1}), "str"),
+        (lambda: ps.iter.IterableWrapper("ab"), "str"),
         (lambda: ps.iter.IterableWrapper(iter([1])), ""),
         (lambda: wrapped(("a", [1])), "tuple[str, list[int]]"),
         (lambda: wrapped({"a": 1, "b": "c"}), "dict[str, Any]"),
@@ -100,7 +102,8 @@ class Windows(ps.IterDataPipe[tuple[T, ...]]):
         (lambda: wrapped(tuple(range(100))), "tuple"),
         (lambda: Windows(wrapped("a"), 3), "tuple[str, ...]"),
         (lambda: ps.map.SequenceWrapper([1.5]).map(decode).to_iter_datapipe(), "Tensor"),
-        (lambda: ps.map.SequenceWrapper({"a": 1}), "int"),
+        (lambda: ps.map.SequenceWrapper([1]), "int"),
+        (lambda: ps.map.SequenceWrapper({"a": 1}), ""),
     ],
 )
 def test_the_item_of_a_step_is_known_without_reading(make: Callable[[], Any], expected: str) -> None:

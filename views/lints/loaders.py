@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from ..chain_info import ChainInfo, ReadPlan
-from . import Lint, Mistake, lint_of_chain
+from .lint import Mistake, lint_of_loader
 
-__all__ = ["LOADERS"]
-
-LOADERS: list[Lint] = []
+__all__: list[str] = []  # its lints enter themselves
 
 
-def _lint(find: Callable[[ChainInfo, ReadPlan], Iterable[Mistake]]) -> Lint:
-    """Decorate a lint that needs to know how a loader reads the chain."""
-
-    @lint_of_chain(LOADERS)
-    @functools.wraps(find)
-    def find_with_plan(chain: ChainInfo) -> Iterable[Mistake]:
-        return () if chain.plan is None else find(chain, chain.plan)
-
-    return find_with_plan
-
-
-@_lint
+@lint_of_loader
 def no_sharding_point(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     is_divided = bool(chain.sharding_points) or chain.end.is_map_style
     if plan.shards > 1 and not plan.may_repeat and not is_divided:
@@ -36,7 +22,7 @@ def no_sharding_point(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
         )
 
 
-@_lint
+@lint_of_loader
 def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     for point in chain.sharding_points:
         number = point.source_length
@@ -48,7 +34,7 @@ def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistak
             )
 
 
-@_lint
+@lint_of_loader
 def uneven_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     least, rest = divmod(plan.shards, plan.readers)
     if rest:
@@ -59,7 +45,7 @@ def uneven_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
         )
 
 
-@_lint
+@lint_of_loader
 def labour_in_this_process(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     if plan.workers or plan.ahead_in_main:
         return
@@ -74,19 +60,7 @@ def labour_in_this_process(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake
             return
 
 
-@_lint
-def main_process_step_inside(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
-    at_the_end = chain.in_main_process()
-    for step in chain.steps:
-        if plan.workers and step.in_main_process and step not in at_the_end:
-            yield Mistake(
-                f"{step} is in the middle of the chain, where workers run it.",
-                "It belongs in the main process; reading begins with an error.",
-                f".{step.method}() as the last step",
-            )
-
-
-@_lint
+@lint_of_loader
 def too_many_processes(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     processors, shards_here = os.cpu_count() or 1, -(-plan.shards // plan.ranks)
     for step in chain.steps:
@@ -99,7 +73,7 @@ def too_many_processes(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
             )
 
 
-@_lint
+@lint_of_loader
 def nothing_but_short_batches(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     for batch in chain.with_trait("batches"):
         is_divided = any(step.is_sharding_point for step in batch.above())
@@ -113,18 +87,3 @@ def nothing_but_short_batches(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mist
                 "No batch is left.",
                 f"num_shards={max(number // size, 1)}, or drop_last=False",
             )
-
-
-@_lint
-def streams_leave_workers(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
-    in_main = chain.in_main_process()
-    last = in_main[0].source if in_main else chain.end
-    if not plan.workers or last is None:
-        return
-    maker = last.maker()
-    if maker.has_trait("opens") and maker.works_in is None:
-        yield Mistake(
-            f"The workers send the open streams of {maker}.",
-            "An open file cannot be sent to another process.",
-            f".{maker.method}(…) with what reads the streams after it, such as .routed_decode()",
-        )

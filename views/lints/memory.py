@@ -1,4 +1,4 @@
-"""Mistakes about memory: caches, buffers, open files, and sources that can be read once only."""
+"""Mistakes about what is held: in caches, in buffers, in open files, in sources that can be read once only."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from types import GeneratorType
 from typing import Any
 
 from ...state.foreign import declared
-from ..chain_info import StepInfo, first
-from . import Lint, Mistake, lint
+from ..chain_info import StepInfo
+from .lint import Mistake, lint
 
-__all__ = ["MEMORY"]
-
-MEMORY: list[Lint] = []
+__all__: list[str] = []  # its lints enter themselves
 
 _RANDOM_TRANSFORMS = ("Random", "ColorJitter", "AutoAugment", "TrivialAugment", "AugMix", "RandAugment")
 """The beginnings of the names of torchvision's random transforms."""
 
 
-@lint(MEMORY, "caches")
+@lint("caches")
 def cache_of_random(cache: StepInfo) -> Iterator[Mistake]:
     if not cache.passes_items or any(step.shuffles for step in cache.below()):
         return
@@ -31,7 +29,7 @@ def cache_of_random(cache: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(MEMORY, "caches")
+@lint("caches")
 def cache_of_augmentation(cache: StepInfo) -> Iterator[Mistake]:
     for step in cache.above() if cache.passes_items else ():
         if (random := _random_transform(step.attributes.get("fn"))) is not None:
@@ -43,7 +41,7 @@ def cache_of_augmentation(cache: StepInfo) -> Iterator[Mistake]:
             return
 
 
-@lint(MEMORY, "caches")
+@lint("caches")
 def cache_of_streams(cache: StepInfo) -> Iterator[Mistake]:
     for source in cache.sources:
         maker = source.maker()
@@ -55,59 +53,7 @@ def cache_of_streams(cache: StepInfo) -> Iterator[Mistake]:
             )
 
 
-@lint(MEMORY)
-def cache_in_one_branch(fork: StepInfo) -> Iterator[Mistake]:
-    # The steps after each branch, nearest first.
-    branches = [dict.fromkeys(reader.below()) for reader in fork.readers if reader.is_branch]
-    for branch in branches:
-        others = [other for other in branches if other is not branch]
-        alone = [step for step in branch if all(step not in other for other in others)]
-        meets, cache = len(alone) < len(branch), first(alone, "caches")
-        is_in_others = any(first(other, "caches") for other in others)
-        if meets and cache is not None and not is_in_others:
-            yield Mistake(
-                f"{cache} keeps one branch of {fork}, and the other is read again.",
-                "From the second epoch on, they are not read in step, and items of the other wait in its buffer.",
-                f".in_memory_cache() before .{fork.method}(…)",
-            )
-
-
-@lint(MEMORY, "caches")
-def end_that_never_comes(cache: StepInfo) -> Iterator[Mistake]:
-    if cache.max_bytes is None and any(source.is_endless for source in cache.sources):
-        yield Mistake(
-            f"{cache} reads to the end of a stream that never ends.",
-            "Memory grows until it is full.",
-            f".header(n) before it, or .cycle() after .{cache.method}()",
-        )
-
-
-@lint(MEMORY)
-def unbounded_buffer(step: StepInfo) -> Iterator[Mistake]:
-    if step.buffers.get("buffer_size", 0) is None and not step.is_branch:
-        yield Mistake(
-            f"{step} has a buffer without a limit.",
-            "Where one stream is read ahead of another, memory grows until it is full.",
-            f".{step.method}(…, buffer_size=10_000), and an error says when that is not enough",
-        )
-
-
-@lint(MEMORY, "forks")
-def branches_read_in_turn(fork: StepInfo) -> Iterator[Mistake]:
-    number, room = fork.source_length, fork.buffers.get("buffer_size")
-    if room is None or not (fork.is_endless or (number is not None and number > room)):
-        return
-    for step in fork.below():
-        if step.method == "concat" and len(_whole_branches(fork, step)) > 1:
-            items = "without an end" if number is None else f"of {number:,} items"
-            yield Mistake(
-                f"{step} reads branches of {fork} one after the other, each {items}.",
-                f"All wait for the second branch, and the buffer has room for {room:,}: the next is an error.",
-                "one chain for each, in place of a fork, or .mux(…) in place of .concat(…)",
-            )
-
-
-@lint(MEMORY, "shuffles")
+@lint("shuffles")
 def shuffle_of_open_files(shuffle: StepInfo) -> Iterator[Mistake]:
     maker, most = shuffle.maker(), shuffle.max_buffered
     gives_open_files = maker is not shuffle and maker.has_trait("opens") and maker.works_in is None
@@ -121,7 +67,7 @@ def shuffle_of_open_files(shuffle: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(MEMORY)
+@lint()
 def text_in_place_of_names(step: StepInfo) -> Iterator[Mistake]:
     text = step.attributes.get("iterable")
     if not isinstance(text, (str, bytes)) or len(text) < 2:
@@ -135,48 +81,16 @@ def text_in_place_of_names(step: StepInfo) -> Iterator[Mistake]:
             )
 
 
-@lint(MEMORY)
+@lint()
 def readable_once(step: StepInfo) -> Iterator[Mistake]:
     for name in declared(step.pipe, "payload", ()):
-        items: Any = step.attributes.get(name)
+        items = step.attributes.get(name)
         if isinstance(items, (GeneratorType, io.IOBase)):
             yield Mistake(
                 f"{step} reads a {type(items).__name__}, which can be read once.",
                 "The second epoch is empty, and no worker can get a copy.",
                 f"{step.method}([0]).flatmap(lambda _: rows()), where rows() makes it anew",
             )
-        elif _is_builtin_iterator(items) and not step.attributes.get("deepcopy", True):
-            yield Mistake(
-                f"{step} reads a {type(items).__name__} itself, which can be read once.",
-                "The second epoch is empty.",
-                f"{step.method}(…), without deepcopy=False",
-            )
-
-
-@lint(MEMORY)
-def fewer_items_than_workers(step: StepInfo) -> Iterator[Mistake]:
-    workers = step.attributes.get("max_workers", step.attributes.get("workers"))
-    room = step.max_buffered
-    if step.works_in and isinstance(workers, int) and room is not None and 0 < room < workers:
-        yield Mistake(
-            f"{step} has {workers} {step.works_in} for {room} items at a time.",
-            f"At most {room} of them work at once.",
-            f".{step.method}(…, {next(iter(step.buffers))}={2 * workers})",
-        )
-
-
-def _is_builtin_iterator(items: object) -> bool:
-    return isinstance(items, Iterator) and type(items).__module__ == "builtins"
-
-
-def _whole_branches(fork: StepInfo, reader: StepInfo) -> set[StepInfo]:
-    """Return the branches of a fork that a step reads to their ends, each by one of its sources."""
-    found: set[StepInfo] = set()
-    for source in reader.sources:
-        end = next((step for step in (source, *source.line()) if step.is_branch or step.has_trait("limits")), None)
-        if end is not None and end.sources == [fork]:
-            found.add(end)
-    return found
 
 
 def _takes_names(step: StepInfo) -> bool:

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 
 from ...state.foreign import declares
 from ..chain_info import StepInfo, first
-from . import Lint, Mistake, lint
+from .lint import Mistake, lint
 
-__all__ = ["ORDER"]
-
-ORDER: list[Lint] = []
+__all__: list[str] = []  # its lints enter themselves
 
 _FEW = 8
 """The most files that count as few. Fewer files have fewer orders, and each is read as it is."""
 
 
-@lint(ORDER, "shuffles")
+@lint("shuffles")
 def shuffle_after_batch(shuffle: StepInfo) -> Iterator[Mistake]:
     if _shuffles_items(shuffle) and (batch := _batch_before(shuffle)) is not None:
         yield Mistake(
@@ -27,7 +25,7 @@ def shuffle_after_batch(shuffle: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(ORDER, "shuffles")
+@lint("shuffles")
 def shuffle_of_column_batches(shuffle: StepInfo) -> Iterator[Mistake]:
     maker = shuffle.maker()
     if _shuffles_items(shuffle) and _reads_column_batches(maker) and not _is_shuffled_above(maker):
@@ -38,7 +36,7 @@ def shuffle_of_column_batches(shuffle: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(ORDER, "batches")
+@lint("batches")
 def batch_of_column_batches(batch: StepInfo) -> Iterator[Mistake]:
     if batch.gives is None and "batch_size" in batch.buffers:
         maker = batch.sources[0].maker()
@@ -50,28 +48,7 @@ def batch_of_column_batches(batch: StepInfo) -> Iterator[Mistake]:
             )
 
 
-@lint(ORDER, "shuffles")
-def shuffle_of_one(shuffle: StepInfo) -> Iterator[Mistake]:
-    if shuffle.shuffles and shuffle.buffers.get("buffer_size") == 1:
-        yield Mistake(
-            f"{shuffle} has a buffer of one item.",
-            "The order stays as it is.",
-            f".{shuffle.method}(buffer_size=10_000)",
-        )
-
-
-@lint(ORDER)
-def done_twice(step: StepInfo) -> Iterator[Mistake]:
-    is_repeatable = step.has_trait("shuffles", "caches") or step.works_in == "a thread"
-    if step.passes_items and is_repeatable and [type(source.pipe) for source in step.sources] == [type(step.pipe)]:
-        yield Mistake(
-            f"{step} comes right after {step.source}.",
-            "The second costs memory and time, and changes nothing that the first does not do.",
-            f"one .{step.method}(…), with the larger buffer",
-        )
-
-
-@lint(ORDER, "shuffles")
+@lint("shuffles")
 def shuffle_of_few_files(shuffle: StepInfo) -> Iterator[Mistake]:
     number, unpacks = shuffle.source_length, first(shuffle.below(), "unpacks")
     if number is None or number > _FEW or unpacks is None or not _shuffles_items(shuffle):
@@ -86,7 +63,7 @@ def shuffle_of_few_files(shuffle: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(ORDER, "shuffles")
+@lint("shuffles")
 def shuffle_after_cycle(shuffle: StepInfo) -> Iterator[Mistake]:
     before = itertools.takewhile(lambda step: step.passes_items or step.has_trait("cycles"), shuffle.line())
     step = first(before, "shuffles", "cycles")
@@ -98,7 +75,7 @@ def shuffle_after_cycle(shuffle: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(ORDER, "gathers")
+@lint("gathers")
 def neighbours_torn_apart(gathers: StepInfo) -> Iterator[Mistake]:
     for step in itertools.takewhile(lambda step: not step.has_trait("unpacks", "gathers"), gathers.line()):
         # Where nothing unpacks them, files are still whole.
@@ -110,7 +87,7 @@ def neighbours_torn_apart(gathers: StepInfo) -> Iterator[Mistake]:
             )
 
 
-@lint(ORDER, "pairs")
+@lint("pairs")
 def zip_of_uneven_branches(pairs: StepInfo) -> Iterator[Mistake]:
     branches = [_up_to_fork(source) for source in pairs.sources]
     if not all(branches) or len({branch[-1].source for branch in branches}) != 1:
@@ -124,23 +101,7 @@ def zip_of_uneven_branches(pairs: StepInfo) -> Iterator[Mistake]:
             )
 
 
-@lint(ORDER, "pairs")
-def read_twice_at_once(pairs: StepInfo) -> Iterator[Mistake]:
-    read: set[StepInfo] = set()
-    for source in pairs.sources:
-        steps = [source, *source.above(stop=_can_be_shared)]
-        twice = next((step for step in steps if step in read and not _can_be_shared(step)), None)
-        if twice is not None:
-            yield Mistake(
-                f"{pairs} reads {twice} in two places at once.",
-                "A pipe has one iterator at a time: the second ends the first, which is an error.",
-                f"first, second = {'….' if twice.sources else ''}{twice.method}(…).fork(2)",
-            )
-            return
-        read.update(steps)
-
-
-@lint(ORDER, "caches")
+@lint("caches")
 def random_order_read_by_key(cache: StepInfo) -> Iterator[Mistake]:
     if cache.reads_stream_by_index and (shuffle := next((step for step in cache.above() if step.shuffles), None)):
         yield Mistake(
@@ -148,18 +109,6 @@ def random_order_read_by_key(cache: StepInfo) -> Iterator[Mistake]:
             "Items are then read by key, in the order of the keys, and the stream is read again whenever the seed "
             "changes, in every epoch.",
             f".{cache.method}(…).shuffle(), with the shuffle last",
-        )
-
-
-@lint(ORDER, "sets_length")
-def length_lost(setter: StepInfo) -> Iterator[Mistake]:
-    drops = (step for step in setter.below() if step.has_trait("drops"))
-    step = next((step for step in drops if first(step.below(), "sets_length") is None), None)
-    if step is not None:
-        yield Mistake(
-            f"{step} comes after {setter}.",
-            "The length is unknown again, and a trainer that asks for len gets an error.",
-            f".{step.method}(…).{setter.method}(n), with the number of items that are left",
         )
 
 
@@ -194,11 +143,6 @@ def _up_to_fork(step: StepInfo) -> list[StepInfo]:
         if each.is_branch:
             return found if each.sources[0].has_trait("forks") else []
     return []
-
-
-def _can_be_shared(step: StepInfo) -> bool:
-    """Say whether several may read a step at once."""
-    return step.is_branch or step.is_map_style
 
 
 def _changes_places(step: StepInfo) -> str | None:

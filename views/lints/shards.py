@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...registry.sharding import sharding_points
-from ...state.foreign import SHARDING_PRIORITIES
-from ..chain_info import ChainInfo, StepInfo, first
-from . import Lint, Mistake, lint, lint_of_chain
+from ..chain_info import StepInfo, first
+from .lint import Mistake, lint
 
-__all__ = ["SHARDS"]
-
-SHARDS: list[Lint] = []
+__all__: list[str] = []  # its lints enter themselves
 
 
-@lint(SHARDS)
+@lint()
 def sharding_after_labour(point: StepInfo) -> Iterator[Mistake]:
     if step := first(_read_by_every_shard(point), "expensive"):
         yield Mistake(
@@ -24,7 +20,7 @@ def sharding_after_labour(point: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(SHARDS)
+@lint()
 def sharding_after_batch(point: StepInfo) -> Iterator[Mistake]:
     for step in _read_by_every_shard(point):
         if step.has_trait("unbatches"):
@@ -38,7 +34,7 @@ def sharding_after_batch(point: StepInfo) -> Iterator[Mistake]:
             return
 
 
-@lint(SHARDS)
+@lint()
 def sharding_after_cache(point: StepInfo) -> Iterator[Mistake]:
     for step in _read_by_every_shard(point):
         if step.has_trait("caches") and first(step.above(), "expensive", "unpacks"):
@@ -50,24 +46,7 @@ def sharding_after_cache(point: StepInfo) -> Iterator[Mistake]:
             return
 
 
-@lint_of_chain(SHARDS)
-def sharding_twice(chain: ChainInfo) -> Iterator[Mistake]:
-    twice: dict[StepInfo, StepInfo] = {}
-    for group in (SHARDING_PRIORITIES.DISTRIBUTED, SHARDING_PRIORITIES.MULTIPROCESSING):
-        of_group = {id(pipe) for pipe in sharding_points(chain.end.pipe, group)}
-        points = [step for step in (chain.end, *chain.end.above()) if id(step.pipe) in of_group]
-        for point in points:
-            if above := next((step for step in point.above() if step in points), None):
-                twice[point] = above
-    for point, above in twice.items():
-        yield Mistake(
-            f"{point} divides what {above} has divided already.",
-            "Items of the others are lost: of 2 workers, half.",
-            f"one .{point.method}(…), the first",
-        )
-
-
-@lint(SHARDS)
+@lint()
 def sharding_of_unordered(point: StepInfo) -> Iterator[Mistake]:
     if step := next((step for step in _read_by_every_shard(point) if not step.is_ordered), None):
         ordered = "non_deterministic=False" if "non_deterministic" in step.attributes else "ordered=True"
@@ -78,7 +57,7 @@ def sharding_of_unordered(point: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(SHARDS, "merges", "pairs")
+@lint("merges", "pairs")
 def sharded_beside_unsharded(step: StepInfo) -> Iterator[Mistake]:
     whole = [source for source in step.sources if not _is_divided(source)]
     if len(whole) < len(step.sources) and not all(source.is_endless for source in whole):
@@ -91,7 +70,7 @@ def sharded_beside_unsharded(step: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint(SHARDS, "limits")
+@lint("limits")
 def limit_after_sharding(limits: StepInfo) -> Iterator[Mistake]:
     number = limits.attributes.get("_limit")
     point = next((step for step in limits.above() if step.is_sharding_point), None)
@@ -105,26 +84,15 @@ def limit_after_sharding(limits: StepInfo) -> Iterator[Mistake]:
         )
 
 
-@lint_of_chain(SHARDS)
-def work_in_main_process(chain: ChainInfo) -> Iterator[Mistake]:
-    for step in chain.steps:
-        below = step.below() if step.in_main_process else ()
-        if work := first(below, "expensive", "batches", "unpacks", "opens", "shuffles"):
-            yield Mistake(
-                f"{work} comes after {step}.",
-                "It then runs in the main process, which trains, and not in the workers.",
-                f".{work.method}(…) before .{step.method}()",
-            )
-            return
-
-
-@lint(SHARDS)
-def pinned_twice(step: StepInfo) -> Iterator[Mistake]:
-    if step.method == "to_device" and any(source.method == "pin_memory" for source in step.sources):
+@lint()
+def work_in_main_process(step: StepInfo) -> Iterator[Mistake]:
+    is_first = step.in_main_process and not any(above.in_main_process for above in step.above())
+    work = first(step.below(), "expensive", "batches", "unpacks", "opens", "shuffles")
+    if is_first and work is not None:
         yield Mistake(
-            "to_device comes right after pin_memory.",
-            "to_device pins by itself, so each batch is copied once more.",
-            ".to_device() alone",
+            f"{work} comes after {step}.",
+            "It then runs in the main process, which trains, and not in the workers.",
+            f".{work.method}(…) before .{step.method}()",
         )
 
 

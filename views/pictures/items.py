@@ -4,47 +4,47 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import re
-import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import FunctionType, NoneType, UnionType
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
-from ...state.graph import DataPipe
+from ..chain_info import StepInfo
 
 __all__ = ["item_of", "type_in_words"]
 
 _PIPES: tuple[type, ...] = (TorchIterDataPipe, TorchMapDataPipe)
 _MODULE = re.compile(r"(?:\w+\.)+(?=\w)")
-_IN_MEMORY = (list, tuple, range, str, bytes, dict, set, frozenset)
+_IN_MEMORY = (list, tuple, range, str, bytes)
 _QUOTED = re.compile(r"(?:ForwardRef\()?'([^']*)'\)?")
 _DATA_CHUNK = re.compile(r"\bDataChunk\b")
 _MOST_FIELDS = 12
-_LONGEST, _MOST_PARTS = 60, 60
-"""The characters and the parts of a type that people still read; each zip of a pipe with itself doubles the parts."""
+_LONGEST, _LONGEST_KEPT = 60, 2000
+"""The characters of a type that people still read, and of one that is followed: each zip of a pipe with itself doubles
+them."""
 
 
-def item_of(pipe: DataPipe, items_of_sources: Sequence[Any]) -> Any:
-    """Return the type of a pipe's items; `typing.Any` if unknown.
+def item_of(step: StepInfo, items_of_sources: Sequence[Any]) -> Any:
+    """Return the type of a step's items; `typing.Any` if unknown.
 
     It is the type that the class declares, as in `IterDataPipe[tuple[int, T]]`. Its variables come from the sources,
     the return annotations of functions, and the first of the items in memory.
     """
-    kind: Any = type(pipe)
+    kind: Any = type(step.pipe)
     declared = _declared(kind)
     for self_hint, hints in _signatures(kind):
-        bound = _bindings(hints, vars(pipe), items_of_sources)
+        bound = _bindings(hints, step.attributes, items_of_sources)
         if bound is not None:
             own = dict(zip(getattr(kind, "__parameters__", ()), get_args(self_hint), strict=False))
             declared = _put_in(_put_in(declared, own), bound)
             break
-    declared = _put_in(declared, {}, unknown=Any)
-    if declared is Any and len(items_of_sources) == 1 and _passes_on(kind):
+    declared = _put_in(declared, dict.fromkeys(_variables(declared), Any))
+    passes_on = getattr(kind, "keeps_schema", False) is True or (step.is_branch and step.sources[0].gives == "same")
+    if declared is Any and passes_on and all(item == items_of_sources[0] for item in items_of_sources):
         return items_of_sources[0]
-    return declared if _parts(declared) <= _MOST_PARTS else Any
+    return declared if len(repr(declared)) <= _LONGEST_KEPT else Any
 
 
 def type_in_words(kind: Any) -> str:
@@ -61,12 +61,6 @@ def type_in_words(kind: Any) -> str:
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else repr(kind)
     text = _DATA_CHUNK.sub("list", _MODULE.sub("", _QUOTED.sub(r"\1", text))).replace("list[Any]", "list")
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _passes_on(kind: type) -> bool:
-    """Say whether items of a class without a declared type are those of its source."""
-    splits = hasattr(kind, "branches") and getattr(kind, "gives", None) == "same"
-    return splits or getattr(kind, "is_one_of_several", False) or getattr(kind, "keeps_schema", False) is True
 
 
 @functools.lru_cache(maxsize=1000)
@@ -86,31 +80,23 @@ def _declared(kind: Any) -> Any:
 @functools.lru_cache(maxsize=1000)
 def _signatures(kind: Any) -> list[tuple[Any, dict[str, Any]]]:
     """Return the annotations of a constructor, or of each of its overloads: that of `self`, and the others by name."""
-    constructor: Any = kind.__init__
-    if not isinstance(constructor, FunctionType):  # that of object, say
-        return []
-    names = {**vars(typing), **getattr(sys.modules.get(kind.__module__), "__dict__", {})}
     found = []
-    for function in typing.get_overloads(constructor) or [constructor]:
-        hints = {name: _evaluated(hint, names) for name, hint in inspect.get_annotations(function).items()}
+    constructor = kind.__init__
+    overloads = typing.get_overloads(constructor) if inspect.isfunction(constructor) else []
+    for function in overloads or [constructor]:
+        try:
+            hints = typing.get_type_hints(function)
+        except Exception:  # a name may be imported for type checkers only
+            continue
         hints.pop("return", None)
         found.append((hints.pop("self", None), hints))
     return found
-
-
-def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
-    try:
-        return eval(hint, names) if isinstance(hint, str) else hint
-    except Exception:  # the name may be imported for type checkers only
-        return Any
 
 
 def _bindings(hints: Mapping[str, Any], attributes: Mapping[str, Any], items: Sequence[Any]) -> dict[Any, Any] | None:
     """Return the types that the arguments give to the variables of annotations, or None if the arguments do not fit."""
     bound: dict[Any, Any] = {}
     sources = [hint for hint in hints.values() if _is_pipe(get_origin(hint))]
-    if len(sources) == 1 and all(item == items[0] for item in items):  # several, where it is `*sources`
-        items = items[:1]
     if len(sources) == len(items):
         for hint, item in zip(sources, items, strict=True):
             _bind(get_args(hint)[0], item, bound)
@@ -118,16 +104,12 @@ def _bindings(hints: Mapping[str, Any], attributes: Mapping[str, Any], items: Se
         return None
     for name, hint in hints.items():
         value = attributes.get(name, attributes.get(f"_{name}"))
-        if hint in (None, NoneType) and value is not None:
+        if hint is NoneType and value is not None:
             return None
-        if get_origin(hint) is Callable and len(get_args(hint)) == 2:
-            _bind(get_args(hint)[1], _result_of(value), bound)
+        if get_origin(hint) is Callable:
+            _bind(get_args(hint)[-1], _result_of(value), bound)
         elif type(value) in _IN_MEMORY and len(value):
-            for part in get_args(hint) if get_origin(hint) in (typing.Union, UnionType) else (hint,):
-                if get_origin(part) is Iterable or (get_origin(part) is Sequence and not isinstance(value, dict)):
-                    _bind(get_args(part)[0], _type_of(next(iter(value))), bound)
-                elif get_origin(part) is Mapping and isinstance(value, dict):
-                    _bind(get_args(part)[1], _type_of(next(iter(value.values()))), bound)
+            _bind(hint, list[_type_of(next(iter(value)))], bound)  # type: ignore[misc]
     return bound
 
 
@@ -136,8 +118,12 @@ def _is_pipe(kind: Any) -> bool:
 
 
 def _bind(hint: Any, actual: Any, bound: dict[Any, Any]) -> None:
+    """Add the types that a type gives to the variables of an annotation."""
     if isinstance(hint, TypeVar):
         bound[hint] = actual if bound.get(hint, actual) == actual else Any
+    elif get_origin(hint) in (typing.Union, UnionType):
+        for part in get_args(hint):
+            _bind(part, actual, bound)
     elif len(get_args(hint)) == 1 and len(get_args(actual)) == 1:
         whole, part = get_origin(hint), get_origin(actual)
         if isinstance(whole, type) and isinstance(part, type) and issubclass(part, whole):
@@ -171,20 +157,13 @@ def _type_of(value: Any, levels: int = 3) -> Any:
     return dict[keys.pop() if len(keys) == 1 else Any, first]  # type: ignore[misc]
 
 
-def _parts(hint: Any) -> int:
-    return 1 + sum(map(_parts, get_args(hint)))
+def _variables(hint: Any) -> tuple[Any, ...]:
+    return (hint,) if isinstance(hint, TypeVar) else getattr(hint, "__parameters__", ())
 
 
-def _put_in(hint: Any, bound: Mapping[Any, Any], unknown: Any = None) -> Any:
-    """Return a type with variables replaced; other variables are left, or replaced by `unknown`."""
+def _put_in(hint: Any, bound: Mapping[Any, Any]) -> Any:
+    """Return a type with variables replaced; others are left."""
     if isinstance(hint, TypeVar):
-        return bound.get(hint, unknown or hint)
-    arguments = get_args(hint)
-    origin = get_origin(hint)
-    if not arguments or origin is None:
-        return hint
-    put = tuple(_put_in(part, bound, unknown) if not isinstance(part, list) else part for part in arguments)
-    try:
-        return functools.reduce(operator.or_, put) if origin in (typing.Union, UnionType) else origin[put]
-    except TypeError:  # a special form, such as Callable, which has its own rules
-        return hint
+        return bound.get(hint, hint)
+    variables = _variables(hint)
+    return hint[tuple(bound.get(variable, variable) for variable in variables)] if variables else hint

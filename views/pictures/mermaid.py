@@ -10,7 +10,6 @@ from .nodes import PictureNode
 
 __all__ = ["mermaid_of"]
 
-_SHAPES = {"map-style": ('[["', '"]]'), "branch": ('(["', '"])'), "unread": ('(["', '"])')}
 _MARKUP = re.compile(r"""[\\`*_#\[\](){}|~^$%@&<>"']""")
 
 
@@ -21,12 +20,12 @@ def mermaid_of(nodes: Sequence[PictureNode]) -> str:
 
 def _lines(nodes: Sequence[PictureNode]) -> Iterator[str]:
     for place, node in enumerate(nodes):
-        opening, closing = _SHAPES.get(node.kind, ('["', '"]'))
-        yield f"    s{place}{opening}{'<br/>'.join(map(_plain_text, _words_of(node)))}{closing}"
+        label = f'["{"<br/>".join(map(_plain_text, _words_of(node)))}"]'
+        yield f"    s{place}{f'[{label}]' if node.kind == 'map-style' else label}"
     for place, node in enumerate(nodes):
-        for source in node.sources:
+        for source, branches in node.sources.items():
             arrow = "==>" if nodes[source].is_divided else "-->"
-            label = "read twice" if source in node.reads_twice else _plain_text(nodes[source].item)
+            label = _plain_text(branches or nodes[source].item)
             yield f"    s{source} {arrow}" + (f'|"{label}"| ' if label else " ") + f"s{place}"
     if here := [f"s{place}" for place, node in enumerate(nodes) if node.in_main_process]:
         yield '    subgraph main["in the main process"]'
@@ -35,8 +34,8 @@ def _lines(nodes: Sequence[PictureNode]) -> Iterator[str]:
 
 
 def _words_of(node: PictureNode) -> list[str]:
-    share = [node.share[1]] if node.share is not None else []
-    return [node.name, *([cut(node.arguments, 60)] if node.arguments else []), *node.lines, *node.marks, *share]
+    words = [node.name, cut(node.arguments, 60), *node.lines, *node.marks, node.share[1]]
+    return [*filter(None, words)]
 
 
 def _plain_text(text: str) -> str:

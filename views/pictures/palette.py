@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 __all__ = ["paint", "rules"]
 
 _PALETTE = {  # the property, the light colour, the dark one
@@ -46,16 +44,15 @@ def paint(*names: str) -> str:
 
 def rules(picture: str) -> str:
     """Return the rules of style for the picture of a class; they change nothing else on a page."""
-    dark = {name: (kind, colour) for name, (kind, _, colour) in _PALETTE.items()}
-    light = {name: (kind, colour) for name, (kind, colour, _) in _PALETTE.items()}
     return (
-        f"@media (prefers-color-scheme:dark){{{_rules(dark, [picture])}}}"
-        + _rules(light, [f":is({','.join(_PAGE_IS_LIGHT)}) {picture}"])
-        + _rules(dark, [f":is({','.join(_PAGE_IS_DARK)}) {picture}"])
+        f"@media (prefers-color-scheme:dark){{{_rules(picture, dark=True)}}}"
+        + _rules(f":is({','.join(_PAGE_IS_LIGHT)}) {picture}", dark=False)
+        + _rules(f":is({','.join(_PAGE_IS_DARK)}) {picture}", dark=True)
     )
 
 
-def _rules(palette: dict[str, tuple[str, str]], pictures: Iterable[str]) -> str:
+def _rules(picture: str, dark: bool) -> str:
     return "".join(
-        f"{picture} .{name}{{{kind}:{colour}}}" for picture in pictures for name, (kind, colour) in palette.items()
+        f"{picture} .{name}{{{kind}:{in_the_dark if dark else colour}}}"
+        for name, (kind, colour, in_the_dark) in _PALETTE.items()
     )

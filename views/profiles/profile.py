@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
-import io
+import html
 import json
 import shutil
 import textwrap
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...state.seeds import generators_kept
 from ..pictures.nodes import Share
 from ..pictures.picture import Picture
-from ..text import in_words, sentence_in_page
+from ..text import in_words, sentence_in_page, with_unit
 from .bottleneck import verdict
-from .times import StepTimes, Times
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from .times import Consumer, StepTimes, WorkerTimes, reading_threads
 
 __all__ = ["Profile"]
 
 _HTML = """<pre style="font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace;line-height:1.3;white-space:pre;\
-overflow-x:auto">{code}</pre>"""
+overflow-x:auto">{table}</pre><p style="max-width:80ch">{sentence}</p>"""
 
-_NARROWEST, _WIDEST = 100, 140
-"""The columns of the table as text; its sentence is never wider than the terminal."""
+_WIDEST = 140
+"""The most columns of the sentence."""
+
+_COLUMNS = ("step", "items", "in", "per item", "time", "share", "waiting", "buffer", "read", "retried", "skipped")
+_ALWAYS_SHOWN = 6
+"""So many columns are shown even if they are empty."""
 
 
 @dataclass
-class Profile(Times):
+class Profile:
     """What the steps of a chain took, in all processes and threads.
 
     `print` shows a table and a sentence that names the bottleneck. A notebook shows the same in HTML.
     """
 
+    seconds: float
+    """How long the items were read."""
+    consumer: Consumer
+    main: list[StepTimes]
+    """The steps in the process that uses the items, sources first."""
+    in_workers: list[StepTimes] = field(default_factory=list)
+    """The steps in workers, sources first, all shards together."""
+    workers: list[WorkerTimes] = field(default_factory=list)
+    is_loader: bool = False
     picture: Picture | None = None
     """The chain, with a bar on each step."""
+
+    @property
+    def steps(self) -> list[StepTimes]:
+        """All steps, sources first."""
+        return [*self.in_workers, *self.main]
+
+    @cached_property
+    def _work(self) -> float:
+        return sum(step.work for step in self.steps)
+
+    def share(self, step: StepTimes) -> float:
+        """Return the share of a step in the work of all steps, from 0 to 1."""
+        return step.work / self._work if self._work else 0.0
 
     def shares(self, pipes: list[Any]) -> dict[int, Share]:
         """Return the bars of a picture: by the ids of the measured pipes of a chain, sources first, what they took."""
@@ -72,81 +95,56 @@ class Profile(Times):
     def save(self, path: str | PathLike[str]) -> None:
         """Write a time line in the format of Chrome's traces, which https://ui.perfetto.dev opens.
 
-        Of a step with very many calls, only some are shown.
+        Of each thread of a step, the last 500 calls of more than 10 µs are shown.
         """
-        Path(path).write_text(json.dumps({"traceEvents": [*_events(self)], "displayTimeUnit": "ms"}))
+        events = [*_events("main process", 1, self.main), *_events("workers", 2, self.in_workers)]
+        Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
     def __str__(self) -> str:
-        terminal = shutil.get_terminal_size((_WIDEST, 24)).columns
-        console = _console(min(max(terminal, _NARROWEST), _WIDEST))
-        console.print(self._table())
-        table = [line.rstrip() for line in console.export_text().splitlines()]
-        sentence = textwrap.wrap(self.verdict, min(terminal, _WIDEST), break_long_words=False, break_on_hyphens=False)
-        return "\n".join([*table, "", *sentence])
+        columns = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+        sentence = textwrap.wrap(self.verdict, columns, break_long_words=False, break_on_hyphens=False)
+        return "\n".join([*self._table(), "", *sentence])
 
     __repr__ = __str__
 
-    def __rich__(self) -> Any:
-        from rich.console import Group
-        from rich.text import Text
-
-        return Group(self._table(), Text(""), Text(self.verdict))
-
-    def _table(self) -> Any:
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        columns = [
-            "step",
-            "items",
-            "in",
-            "per item",
-            "time",
-            "share",
-            "waiting",
-            "buffer",
-            "read",
-            "retried",
-            "skipped",
-        ]
-        shown = [self._row(step, _items_in(step, those)) for those in (self.in_workers, self.main) for step in those]
-        used = [place for place, _ in enumerate(columns) if place < 6 or any(row[place] for row in shown)]
-        for place in used:
-            # The column of the steps alone gets narrower where there is less room.
-            table.add_column(columns[place], justify="left" if place == 0 else "right", no_wrap=place > 0)
-        for row in shown:
-            table.add_row(*[Text(row[place], no_wrap=True, overflow="ellipsis") for place in used])
-        return Group(*map(Text, self._before()), table)
-
     def _repr_html_(self) -> str:
-        console = _console(_WIDEST)
-        console.print(self._table())
-        table = console.export_html(inline_styles=True, code_format=_HTML)
-        table += f'<p style="max-width:80ch">{sentence_in_page(self.verdict)}</p>'
-        return table if self.picture is None else self.picture._repr_mimebundle_()["text/html"] + table
+        table = html.escape("\n".join(self._table()))
+        text = _HTML.format(table=table, sentence=sentence_in_page(self.verdict))
+        return text if self.picture is None else self.picture._repr_mimebundle_()["text/html"] + text
+
+    def _table(self) -> list[str]:
+        rows = [self._row(step, _items_in(step, those)) for those in (self.in_workers, self.main) for step in those]
+        columns = [
+            [name, *cells]
+            for place, (name, *cells) in enumerate(zip(_COLUMNS, *rows, strict=True))
+            if place < _ALWAYS_SHOWN or any(cells)
+        ]
+        widths = [max(map(len, column)) for column in columns]
+        lines = self._before()
+        for first, *others in zip(*columns, strict=True):
+            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+            lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+        return lines
 
     def _before(self) -> list[str]:
-        given = self.consumer.items
-        rate = f", {_rate(given, self.seconds)}" if given else ""
-        lines = [f"{in_words(given)} in {_time(self.seconds)}{rate}"]
+        items = self.consumer.items
+        rate = f", {_rate(items, self.seconds)}" if items else ""
+        lines = [f"{in_words(items)} in {_time(self.seconds)}{rate}"]
         if self.is_loader and self.seconds:
             waited = self.consumer.waited / self.seconds
             lines.append(f"waiting for input {waited:.0%}, the program itself {1 - waited:.0%}")
         for worker in self.workers:
-            total = worker.busy + worker.sending + worker.idle or 1.0
             lines.append(
-                f"{worker.name}: {in_words(worker.items)}, reading {worker.busy / total:.0%}, "
-                f"sending {worker.sending / total:.0%}, idle {worker.idle / total:.0%}"
+                f"{worker.name}: {in_words(worker.items)}, reading {worker.busy / worker.total:.0%}, "
+                f"sending {worker.sending / worker.total:.0%}, idle {worker.idle / worker.total:.0%}"
             )
         return lines
 
     def _row(self, step: StepTimes, items_in: int | None) -> list[str]:
-        where = f" ({step.threads // step.processes} {_of_threads(step)})" if step.threads else ""
+        where = f" ({step.threads // step.processes} {step.works_in or 'threads'})" if step.threads else ""
         fill = step.fill
         return [
-            _short(step.text) + where,
+            step.label + where,
             f"{step.items:,}",
             "" if items_in is None else f"{items_in:,}",
             _time(step.work / step.items) if step.items else "",
@@ -154,7 +152,7 @@ class Profile(Times):
             f"{self.share(step):.0%}",
             _time(step.waiting) if step.waiting else "",
             "" if fill is None else f"{fill:.0%} of {step.capacity}",
-            _bytes(step.bytes) if step.bytes else "",
+            with_unit(step.bytes) if step.bytes else "",
             f"{step.retried:,}" if step.retried else "",
             f"{step.skipped:,}" if step.skipped else "",
         ]
@@ -163,22 +161,6 @@ class Profile(Times):
 def _items_in(step: StepTimes, steps: list[StepTimes]) -> int | None:
     """Return how many items the sources of a step gave it; None if it has none."""
     return sum(steps[place].items for place in step.sources) if step.sources else None
-
-
-def _console(width: int) -> Console:
-    """Return a console that records what it would print."""
-    with generators_kept():  # the import draws from Python's
-        from rich.console import Console
-    # Not for Jupyter: it would print there at once.
-    return Console(file=io.StringIO(), record=True, width=width, force_jupyter=False)
-
-
-def _of_threads(step: StepTimes) -> str:
-    return step.works_in if step.works_in in ("processes", "actors") else "threads"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 48 else text[:47] + "…"
 
 
 def _time(seconds: float) -> str:
@@ -192,36 +174,17 @@ def _rate(items: int, seconds: float) -> str:
     return f"{items / seconds:,.0f} a second" if items >= seconds > 0 else f"{_time(seconds / items)} each"
 
 
-def _bytes(number: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f} B"
-
-
-def _events(profile: Profile) -> list[Mapping[str, Any]]:
-    events: list[Mapping[str, Any]] = []
-    for process, steps in (("main process", profile.main), ("workers", profile.in_workers)):
-        if steps:
-            number = 1 if process == "main process" else 2
-            events.append({"ph": "M", "pid": number, "name": "process_name", "args": {"name": process}})
-            events += _events_of(steps, number)
-    return events
-
-
-def _events_of(steps: list[StepTimes], process: int) -> list[Mapping[str, Any]]:
-    events: list[Mapping[str, Any]] = []
-    named: set[int] = set()
-    for place, step in enumerate(steps):
+def _events(process: str, number: int, steps: list[StepTimes]) -> Iterator[dict[str, Any]]:
+    """Yield the calls of steps; a thread that reads ahead, and each thread of a pool, has a line of its own."""
+    lines: dict[tuple[int | None, int], int] = {}
+    yield {"ph": "M", "pid": number, "name": "process_name", "args": {"name": process}}
+    for place, (step, reader) in enumerate(zip(steps, reading_threads(steps), strict=True)):
         for thread, began, took in step.spans:
-            # A thread that reads ahead, and each thread of a pool, has a line of its own.
-            line = (place + 1) * 1000 + thread if thread else 0 if step.thread_of is None else step.thread_of + 1
-            if line not in named:
-                named.add(line)
-                whose = "reader" if line == 0 else step.name if thread else f"thread of {steps[line - 1].name}"
-                name = f"{whose} {thread}" if thread else whose
-                events.append({"ph": "M", "pid": process, "tid": line, "name": "thread_name", "args": {"name": name}})
-            events.append(
-                {"ph": "X", "pid": process, "tid": line, "name": step.name, "ts": began / 1e3, "dur": took / 1e3}
-            )
-    return events
+            key = (place, thread) if thread else (reader, 0)
+            if key not in lines:
+                lines[key] = len(lines)
+                name = "reader" if reader is None else f"thread of {steps[reader].name}"
+                name = f"{step.name} {thread}" if thread else name
+                yield {"ph": "M", "pid": number, "tid": lines[key], "name": "thread_name", "args": {"name": name}}
+            call = {"ph": "X", "pid": number, "tid": lines[key], "name": step.name}
+            yield {**call, "ts": began * 1e6, "dur": took * 1e6}

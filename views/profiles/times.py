@@ -1,4 +1,4 @@
-"""Collects what the meters of a chain have measured."""
+"""Measures the steps of a chain, and collects what was measured. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -6,80 +6,57 @@ import functools
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from statistics import median
 from typing import Any, TypeVar
 
+from ...errors.observer import Measurements, Observer
 from ...state.foreign import TorchMapDataPipe, declared, declares
 from ...state.graph import DataPipe, sources_first, sources_of
 from ...state.step_text import arguments_of, is_data_set
-from ...state.step_text import step as show_step
-from .meter import Meter, allow_for_timing
 
 __all__ = [
     "Consumer",
     "StepTimes",
-    "Times",
     "WorkerTimes",
+    "add",
     "add_up_times",
     "measure",
     "measured_steps",
+    "reading_threads",
     "times_of_steps",
 ]
 
 T = TypeVar("T")
 
-_SECOND = 1e9
 _LONGEST_ARGUMENTS = 30
+_TRIALS = 200
+_NO_ITEM: Any = object()
 
 
-@dataclass
-class StepTimes:
-    """What a step did, in all the processes that run it. Times are in seconds."""
+@dataclass(kw_only=True, slots=True)
+class StepTimes(Measurements):
+    """What a step did, in all the processes that run it."""
 
     name: str
     """Its method, or its class if it has none."""
     label: str
     """The same with its arguments, if these are short."""
-    text: str
-    """The step as `print` shows it."""
-    sources: list[int]
+    sources: list[int] = field(default_factory=list)
     """The places of the steps that it reads."""
-    thread_of: int | None
-    """The place of the step whose thread reads it; None if no step reads ahead of it."""
-    works_in: str | None
-    is_cache: bool
-    hint: str | None
+    works_in: str | None = None
+    is_cache: bool = False
+    hint: str | None = None
     """A way to make it faster."""
-    tuned: str | None
+    tuned: str | None = None
     """What it has found so far for arguments given as "auto"."""
-    items: int = 0
-    """How many items it gave."""
-    own: float = 0.0
-    """The time that it took itself, in the thread of its reader."""
-    waiting: float = 0.0
-    """The time that its reader waited in it for its threads or processes."""
-    retrying: float = 0.0
-    """The time between attempts."""
-    blocked: float = 0.0
-    """The time that its threads waited for room."""
     busy: float = 0.0
     """The time that its threads worked, all together."""
-    cpu: float = 0.0
-    """The processor time of its threads; less than `busy` if they waited, for the GIL, a network or another process."""
-    threads: int = 0
-    """How many threads worked for it at once."""
-    bytes: float = 0.0
-    """How much it read from files and objects."""
-    capacity: int = 0
-    """How many items it reads ahead."""
-    looks: int = 0
-    ready: int = 0
-    empty: int = 0
     skipped: int = 0
     retried: int = 0
     processes: int = 1
     """How many chains these times cover."""
-    spans: list[tuple[int, int, int]] = field(default_factory=list)
-    """Some calls, for a time line: a thread's number, 0 for the reader's, the beginning and the duration, in ns."""
+    spans: list[tuple[int, float, float]] = field(default_factory=list)
+    """The last calls, for a time line: a thread's number, 0 for the reader's, the beginning and the duration."""
 
     @property
     def work(self) -> float:
@@ -94,7 +71,7 @@ class StepTimes:
 
 @dataclass
 class Consumer:
-    """What the user of the items did. Times are in seconds."""
+    """What the user of the items did."""
 
     items: int = 0
     first: float = 0.0
@@ -106,30 +83,27 @@ class Consumer:
 
     def follow(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the same items, and measure how long they are waited for."""
-        items = iter(items)
-        given: float | None = None
+        iterator = iter(items)
+        yielded_at: float | None = None
         while True:
             asked = time.perf_counter()
-            if given is not None:
-                self.worked += asked - given
-            try:
-                item = next(items)
-            except StopIteration:
+            item = next(iterator, _NO_ITEM)
+            arrived = time.perf_counter()
+            if yielded_at is None:
+                self.first += arrived - asked
+            else:
+                self.worked += asked - yielded_at
+                self.waited += arrived - asked
+            if item is _NO_ITEM:
                 return
-            finally:
-                arrived = time.perf_counter()
-                if given is None:
-                    self.first += arrived - asked
-                else:
-                    self.waited += arrived - asked
-                given = arrived
+            yielded_at = arrived
             self.items += 1
             yield item
 
 
 @dataclass
 class WorkerTimes:
-    """What a worker process did. Times are in seconds."""
+    """What a worker process did."""
 
     name: str
     items: int = 0
@@ -139,55 +113,44 @@ class WorkerTimes:
     idle: float = 0.0
     """Waiting until the main process wants more."""
 
-
-@dataclass
-class Times:
-    """What the steps of a chain took, in all processes and threads."""
-
-    seconds: float
-    """How long the items were read."""
-    consumer: Consumer
-    main: list[StepTimes]
-    """The steps in the process that uses the items, sources first."""
-    in_workers: list[StepTimes] = field(default_factory=list)
-    """The steps in workers, sources first, all shards together."""
-    workers: list[WorkerTimes] = field(default_factory=list)
-    is_loader: bool = False
-
     @property
-    def steps(self) -> list[StepTimes]:
-        """All steps, sources first."""
-        return [*self.in_workers, *self.main]
-
-    def share(self, step: StepTimes) -> float:
-        """Return the share of a step in the work of all steps, from 0 to 1."""
-        return step.work / self._work if self._work else 0.0
-
-    @functools.cached_property
-    def _work(self) -> float:
-        return sum(step.work for step in self.steps)
-
-
-_SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "float") and each.name != "capacity"]
+    def total(self) -> float:
+        """All its time; never 0, so that shares of it can be taken."""
+        return self.busy + self.sending + self.idle or 1.0
 
 
 def measure(chain: DataPipe) -> None:
-    """Measure the steps of a chain from now on; those of other libraries count with the step that reads them."""
-    allow_for_timing()
-    parts: list[Any] = sources_first(chain)
+    """Measure the steps of a chain from now on; a data set, and a step of another library, is part of what reads it."""
+    cost = _cost_of_timing()
+    parts: list[Any] = sources_first(chain, stop=is_data_set)
     for pipe in parts:
         if declares(pipe, "_observer"):
-            pipe._observer = Meter()
+            pipe._observer = Observer(cost=cost)
             kind: Any = type(pipe)
             if issubclass(kind, TorchMapDataPipe):
                 pipe.__class__ = _measuring(kind)
 
 
-@functools.lru_cache(maxsize=1000)
+def _cost_of_timing() -> tuple[float, float]:
+    """Measure what timing an item adds to the time of its step, and to that of the step's reader."""
+    of_steps, of_readers = [], []
+    for _ in range(_TRIALS):
+        reader, step = Observer(), Observer()
+        reader.enter()
+        step.enter()
+        step.leave(1)
+        reader.leave(1)
+        of_steps.append(step.own)
+        of_readers.append(reader.own)
+    # A reader is timed itself, which adds as much to it as to any step.
+    return median(of_steps), median(of_readers) - median(of_steps)
+
+
+@functools.cache
 def _measuring(cls: Any) -> Any:
     """Return a subclass of map-style pipes that measures each call. Other pipes' calls cost no more."""
     if "_is_measuring" in vars(cls):
-        return cls
+        return _measuring(cls.__base__)  # afresh: cloudpickle leaves out the name, which the base has too
 
     def __getitem__(self: Any, index: Any) -> Any:  # noqa: N807
         return self._observer.time(cls.__getitem__, 1, self, index)
@@ -196,8 +159,7 @@ def _measuring(cls: Any) -> Any:
         fetch = super(measuring, self).__getitems__  # AttributeError if the source of this pipe has none
         return lambda indices: self._observer.time(fetch, len(indices), indices)
 
-    own = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    own |= {"_is_measuring": True, "__getitem__": __getitem__}
+    own = {"_is_measuring": True, "__getitem__": __getitem__, "functional_name": vars(cls).get("functional_name")}
     if hasattr(cls, "__getitems__"):
         own["__getitems__"] = property(__getitems__)
     measuring = type(cls)(cls.__name__, (cls,), own)
@@ -205,89 +167,65 @@ def _measuring(cls: Any) -> Any:
 
 
 def measured_steps(*chains: DataPipe) -> list[Any]:
-    """Return the measured steps of chains, sources first. A data set is one step."""
-    return [pipe for pipe, step in _with_steps(*chains) if pipe is step]
+    """Return the measured steps of chains, sources first."""
+    return [pipe for pipe in sources_first(*chains) if vars(pipe).get("_observer") is not None]
 
 
 def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
     """Return what the measured steps of chains took."""
-    parts = _with_steps(*chains)
-    places = {id(step): place for place, step in enumerate(pipe for pipe, step in parts if pipe is step)}
-    places = {id(pipe._observer): places[id(step)] for pipe, step in parts}
-    times = [_times_of(pipe, places) for pipe, step in parts if pipe is step]
-    for pipe, step in parts:
-        if pipe is not step:
-            _add(times[places[id(pipe._observer)]], _times_of(pipe, places), but=("items",))
-    return times
-
-
-def _with_steps(*chains: DataPipe) -> list[tuple[Any, Any]]:
-    """Return the measured pipes, sources first, each with the step that it is part of: itself, or a data set."""
-    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("_observer") is not None]
-    steps = {id(pipe): pipe for pipe in pipes}
-    for pipe in pipes:
-        if is_data_set(pipe):
-            steps.update(dict.fromkeys(map(id, sources_first(*sources_of(pipe))), pipe))
-    return [(pipe, steps[id(pipe)]) for pipe in pipes]
-
-
-def add_up_times(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> list[StepTimes]:
-    """Return the times of steps, summed over equal chains: those of several shards, or `in_turn` those of one."""
-    total: list[StepTimes] = []
-    for steps in chains:
-        if [step.name for step in steps] != [step.name for step in total[: len(steps)]]:
-            total = [*steps]  # a user's function made different chains: the last one stands for all
-            continue
-        for before, step in zip(total, steps, strict=True):
-            _add(before, step, but=("threads", "processes") if in_turn else ())
-    return total
-
-
-def _add(before: StepTimes, more: StepTimes, but: tuple[str, ...] = ()) -> None:
-    for name in _SUMMED:
-        if name not in but:
-            setattr(before, name, getattr(before, name) + getattr(more, name))
+    pipes = measured_steps(*chains)
+    places = {id(pipe): place for place, pipe in enumerate(pipes)}
+    return [_times_of(pipe, places) for pipe in pipes]
 
 
 def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
-    meter: Meter = pipe._observer
-    helpers = [*meter.all_helpers()]
-    everywhere = [meter, *helpers]
-    kind = type(pipe).__mro__["_is_measuring" in vars(type(pipe))]
-    spans = [(number, *span) for number, each in enumerate(everywhere) for span in each.spans.kept]
-    name = vars(kind).get("functional_name") or kind.__name__
+    observer: Observer = pipe._observer
+    everywhere = [observer, *observer.helpers]
+    name = vars(type(pipe)).get("functional_name") or type(pipe).__name__
     arguments = f"({', '.join(arguments_of(pipe))})"
-    shown_as = getattr(kind, "in_a_chain", None)
-    place = places[id(meter)]
-    sources: list[Any] = [source for source in sources_of(pipe) if _is_measured(source)]
-    return StepTimes(
+    times = StepTimes(
         name=name,
-        label=shown_as(pipe) if shown_as else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
-        text=shown_as(pipe) if shown_as else show_step(pipe),
-        sources=sorted({places[id(source._observer)] for source in sources} - {place}),
-        thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
+        label=pipe.in_a_chain() if is_data_set(pipe) else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
+        sources=sorted({places[id(source)] for source in sources_of(pipe) if id(source) in places}),
         works_in=getattr(pipe, "works_in", None),
         is_cache="caches" in declared(pipe, "traits", ()),
         hint=pipe.faster,
         tuned=pipe.tuned,
-        items=meter.items,
-        own=meter.own / _SECOND,
-        waiting=meter.waiting / _SECOND,
-        retrying=sum(each.retrying for each in everywhere) / _SECOND,
-        blocked=sum(each.blocked for each in everywhere) / _SECOND,
-        busy=sum(each.own for each in helpers) / _SECOND,
-        cpu=sum(each.cpu for each in helpers) / _SECOND,
-        threads=meter.threads,
-        bytes=sum(each.bytes for each in everywhere),
-        capacity=meter.capacity,
-        looks=meter.looks,
-        ready=meter.ready,
-        empty=meter.empty,
+        busy=sum(each.own for each in observer.helpers),
         skipped=pipe.error_policy.skipped,
         retried=pipe.error_policy.retried,
-        spans=spans,
+        spans=[(number, *span) for number, each in enumerate(everywhere) for span in each.spans],
+        **{each.name: getattr(observer, each.name) for each in fields(Measurements)},
     )
+    times.own = max(times.own, 0.0)  # the cost of timing is not known exactly
+    for what in ("retrying", "blocked", "cpu", "bytes"):
+        setattr(times, what, sum(getattr(each, what) for each in everywhere))
+    return times
 
 
-def _is_measured(pipe: Any) -> bool:
-    return getattr(pipe, "_observer", None) is not None
+def reading_threads(steps: list[StepTimes]) -> list[int | None]:
+    """Return for each step the place of the step whose thread reads it; None if no step reads ahead of it."""
+    found: list[int | None] = [None] * len(steps)
+    for place, step in reversed([*enumerate(steps)]):
+        for source in step.sources:
+            found[source] = place if step.reads_ahead else found[place]
+    return found
+
+
+def add_up_times(chains: Iterable[list[StepTimes]]) -> list[StepTimes]:
+    """Return the times of steps, summed over equal chains: those of several shards."""
+    total: list[StepTimes] = []
+    for steps in chains:
+        if [step.name for step in steps] != [step.name for step in total]:
+            total = steps  # at first, and if a user's function made another chain: the last one counts
+        else:
+            for before, step in zip(total, steps, strict=True):
+                add(before, step)
+    return total
+
+
+def add(total: Any, more: Any) -> None:
+    """Add the numbers of a dataclass to those of another."""
+    for each in fields(total):
+        if each.type in ("int", "float") and each.name != "capacity":
+            setattr(total, each.name, getattr(total, each.name) + getattr(more, each.name))

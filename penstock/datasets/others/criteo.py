@@ -9,25 +9,14 @@ from typing import Any
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
 from ..records import Converters, numbered, record_of, rows_of
-from ..resource import Resource
 
 __all__ = ["Criteo"]
 
-_NOTE = (
-    "It is in the archive of the challenge, which is given to those who accept its terms: "
-    "https://www.kaggle.com/c/criteo-display-ad-challenge; its digest could not be confirmed"
-)
 
-
-@dataset(
-    "criteo",
-    splits={"train": None, "test": None},  # users have parts of it, too
-    resources={split: Resource(name=f"{split}.txt", note=_NOTE) for split in ("train", "test")},
-    home_page="https://www.kaggle.com/c/criteo-display-ad-challenge",
-    citation="Criteo Labs, Display Advertising Challenge, Kaggle, 2014",
-)
+@dataset(**facts("criteo"))
 def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> IterDataPipe[dict[str, Any]]:
     """Advertisements that were shown, and whether they were clicked on.
 

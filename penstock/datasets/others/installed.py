@@ -12,26 +12,16 @@ from ...pipes.iter import Concater
 from ...pipes.iter.decode import ImageDecoder
 from ...registry import IterDataPipe, close
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
 from ..records import numbered, rows_of
-from ..resource import Resource
 
 __all__ = ["BreastCancer", "Digits", "MovieReviews"]
 
-_FOLDER = "package://penstock.datasets/data"
 _SHARDS = [f"digits-00{number}" for number in range(4)]
 
 
-@dataset(
-    "digits",
-    splits={"all": 1_797, "train": 1_350, "test": 447},
-    resources={shard: Resource(f"{_FOLDER}/{shard}.tar.gz") for shard in _SHARDS},
-    categories=tuple("0123456789"),
-    licence="CC BY 4.0",
-    home_page="https://archive.ics.uci.edu/dataset/80",
-    citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, "
-    "1998, doi:10.24432/C50P49",
-)
+@dataset(**facts("digits"))
 def Digits(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Handwritten digits, 8×8 pixels each.
 
@@ -60,16 +50,7 @@ def _image_and_label(sample: tuple[bytes, int]) -> tuple[torch.Tensor, int]:
     return ImageDecoder("torchl8")("png", png), label
 
 
-@dataset(
-    "breast_cancer",
-    splits={"all": 569},
-    resources={"table": Resource(f"{_FOLDER}/breast_cancer.csv")},
-    categories=("malignant", "benign"),
-    licence="CC BY 4.0",
-    home_page="https://archive.ics.uci.edu/dataset/17",
-    citation="W. Wolberg, O. Mangasarian, N. Street and W. Street, Breast Cancer Wisconsin (Diagnostic), UCI Machine "
-    "Learning Repository, 1995, doi:10.24432/C5DW2B",
-)
+@dataset(**facts("breast_cancer"))
 def BreastCancer(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Measures of the nuclei of cells, and whether the tumour is benign.
 
@@ -88,16 +69,7 @@ def _measures_and_label(row: list[str]) -> tuple[torch.Tensor, int]:
     return torch.tensor([float(field) for field in row[:-1]]), numbered(0, 1, row[-1])
 
 
-@dataset(
-    "movie_reviews",
-    splits={"train": 8_043, "dev": 1_000, "test": 1_000},
-    resources={"archive": Resource(f"{_FOLDER}/movie_reviews.zip")},
-    categories=("negative", "positive"),
-    licence="MIT",
-    home_page="https://github.com/cjhutto/vaderSentiment",
-    citation="C. Hutto and E. Gilbert, VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media "
-    "Text, ICWSM 2014",
-)
+@dataset(**facts("movie_reviews"))
 def MovieReviews(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[str, int]]:
     """Sentences of film reviews, each with its sentiment.
 

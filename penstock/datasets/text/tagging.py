@@ -7,13 +7,12 @@ from collections.abc import Mapping
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
 from ..records import samples_of, text_of
-from ..resource import Resource
 
 __all__ = ["UDPOS", "CoNLL2000Chunking"]
 
-_NOTE = "torchtext 0.18; size and sha256 could not be confirmed"
 _COLUMNS = 3
 
 _Sentence = list[list[str]]
@@ -33,20 +32,7 @@ def _columns(separator: str, lines: list[str]) -> _Sentence:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _of_conll(split: str, md5: str) -> Resource:
-    return Resource(f"https://www.clips.uantwerpen.be/conll2000/chunking/{split}.txt.gz", md5=md5, note=_NOTE)
-
-
-@dataset(
-    "conll2000_chunking",
-    splits={"train": 8_936, "test": 2_012},
-    resources={
-        "train": _of_conll("train", "6969c2903a1f19a83569db643e43dcc8"),
-        "test": _of_conll("test", "a916e1c2d83eb3004b38fc6fcd628939"),
-    },
-    home_page="https://www.clips.uantwerpen.be/conll2000/chunking/",
-    citation="Tjong Kim Sang, Buchholz, Introduction to the CoNLL-2000 Shared Task: Chunking, CoNLL 2000",
-)
+@dataset(**facts("conll2000_chunking"))
 def CoNLL2000Chunking(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Sentence]:
     """Sentences of the Wall Street Journal, with part of speech and chunk of each word.
 
@@ -57,20 +43,7 @@ def CoNLL2000Chunking(resources: Mapping[str, Files], split: str) -> IterDataPip
     return _sentences(files, files.name, "CoNLL2000Chunking", " ")
 
 
-@dataset(
-    "udpos",
-    splits={"train": 12_543, "valid": 2_002, "test": 2_077},
-    resources={
-        "archive": Resource(
-            "https://bitbucket.org/sivareddyg/public/downloads/en-ud-v2.zip",
-            md5="bdcac7c52d934656bae1699541424545",
-            note=_NOTE,
-        )
-    },
-    licence="CC BY-SA 4.0",
-    home_page="https://universaldependencies.org/",
-    citation="Silveira et al., A Gold Standard Dependency Corpus for English, LREC 2014",
-)
+@dataset(**facts("udpos"))
 def UDPOS(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Sentence]:
     """Sentences of English web pages and mails, with the part of speech of each word.
 

@@ -11,9 +11,9 @@ from typing import IO
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import entry, facts
 from ..files import Files
 from ..records import lines_of
-from ..resource import Resource
 
 __all__ = ["IWSLT2017", "Multi30k"]
 
@@ -30,33 +30,7 @@ def _checked(title: str, language_pair: Sequence[str], languages: Sequence[str])
     raise ValueError(f"language_pair of {title} must be two different ones of {known}, and is {language_pair!r:.100}")
 
 
-def _of_multi30k(name: str, sha256: str, mirrors: Sequence[str] = ()) -> Resource:
-    url = f"https://raw.githubusercontent.com/neychev/small_DL_repo/master/datasets/Multi30k/{name}"
-    note = "torchtext 0.18; its size could not be confirmed"
-    return Resource([url, *(f"{mirror}/{name}" for mirror in mirrors)], sha256=sha256, note=note)
-
-
-_SHEFFIELD = ["http://www.quest.dcs.shef.ac.uk/wmt16_files_mmt"]
-
-
-@dataset(
-    "multi30k",
-    splits={"train": 29_000, "valid": 1_014, "test": 1_000},
-    resources={
-        "train": _of_multi30k(
-            "training.tar.gz", "20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e", _SHEFFIELD
-        ),
-        "valid": _of_multi30k(
-            "validation.tar.gz", "a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c", _SHEFFIELD
-        ),
-        "test": _of_multi30k(  # Sheffield's is another file
-            "mmt16_task1_test.tar.gz", "6d1ca1dba99e2c5dd54cae1226ff11c2551e6ce63527ebb072a1f70f72a5cd36"
-        ),
-    },
-    home_page="https://www.statmt.org/wmt16/multimodal-task.html#task1",
-    citation="Elliott, Frank, Sima'an, Specia, Multi30K: Multilingual English-German Image Descriptions, 2016 "
-    "(arXiv:1605.00459)",
-)
+@dataset(**facts("multi30k"))
 def Multi30k(
     resources: Mapping[str, Files], split: str, *, language_pair: Sequence[str] = ("de", "en")
 ) -> IterDataPipe[Translated]:
@@ -72,42 +46,6 @@ def Multi30k(
 
 
 _OF_IWSLT = ("de", "en", "it", "nl", "ro")
-_TRAIN = {
-    "de-en": 206_112,
-    "de-it": 205_465,
-    "de-nl": 213_628,
-    "de-ro": 201_455,
-    "en-it": 231_619,
-    "en-nl": 237_240,
-    "en-ro": 220_538,
-    "it-nl": 233_415,
-    "it-ro": 217_551,
-    "nl-ro": 206_920,
-}
-_DEV2010 = {
-    "de-en": 888,
-    "de-it": 923,
-    "de-nl": 1_001,
-    "de-ro": 912,
-    "en-it": 929,
-    "en-nl": 1_003,
-    "en-ro": 914,
-    "it-nl": 1_001,
-    "it-ro": 914,
-    "nl-ro": 913,
-}
-_TST2010 = {
-    "de-en": 1_568,
-    "de-it": 1_567,
-    "de-nl": 1_779,
-    "de-ro": 1_677,
-    "en-it": 1_566,
-    "en-nl": 1_777,
-    "en-ro": 1_678,
-    "it-nl": 1_669,
-    "it-ro": 1_643,
-    "nl-ro": 1_680,
-}
 _MARKS = (
     "<url",
     "<keywords",
@@ -124,29 +62,12 @@ _MARKS = (
 
 
 def _count(split: str, *, language_pair: Sequence[str]) -> int:
-    counts = {"train": _TRAIN, "valid": _DEV2010, "test": _TST2010}[split]
-    return counts["-".join(sorted(_checked("IWSLT2017", language_pair, _OF_IWSLT)))]
+    pair = "-".join(sorted(_checked("IWSLT2017", language_pair, _OF_IWSLT)))
+    count: int = entry("iwslt2017")["counts"]["language_pair"][pair][split]
+    return count
 
 
-@dataset(
-    "iwslt2017",
-    splits={"train": None, "valid": None, "test": None},
-    count=_count,
-    resources={
-        "archive": Resource(
-            [
-                "https://fbk.sharepoint.com/sites/MTUnit/_layouts/15/download.aspx?SourceUrl=%2Fsites%2FMTUnit"
-                "%2FShared%20Documents%2Fwebsites%2FWIT3%2Dlibrary%2F2017%2D01%2Dtrnmted%2Etgz",
-                "https://drive.google.com/u/0/uc?id=12ycYSzLIG253AFN35Y6qoyf9wtkOjakp",
-            ],
-            md5="aca701032b1c4411afc4d9fa367796ba",
-            name="2017-01-trnmted.tgz",
-            note="torchtext 0.18; size and sha256 could not be confirmed",
-        )
-    },
-    home_page="https://wit3.fbk.eu/2017-01",
-    citation="Cettolo, Girardi, Federico, WIT3: Web Inventory of Transcribed and Translated Talks, EAMT 2012",
-)
+@dataset(**facts("iwslt2017") | {"count": _count})
 def IWSLT2017(
     resources: Mapping[str, Files], split: str, *, language_pair: Sequence[str] = ("de", "en")
 ) -> IterDataPipe[Translated]:

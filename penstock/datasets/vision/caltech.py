@@ -12,17 +12,16 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..fetching import unpacked
 from ..files import Access, Files
 from ..resource import Resource
 from .images import decoded
 from .matlab import variables
-from .names import Names
 from .rows import class_folders, drawn, flawed, images_of, kinds_of, one_or_all
 
 __all__ = ["Caltech101", "Caltech256"]
 
-_OF_101, _OF_256 = Names("caltech101.txt"), Names("caltech256.txt")
 _OTHER_FOLDERS = {
     "Faces": "Faces_2",
     "Faces_easy": "Faces_3",
@@ -32,23 +31,7 @@ _OTHER_FOLDERS = {
 """Where the annotations of a class lie in a folder of another name."""
 
 
-@dataset(
-    "caltech101",
-    splits={"all": 8_677},
-    categories=_OF_101,
-    resources={
-        "archive": Resource(
-            "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
-            sha256="331234750fc7f77520e50d9565e8b6907b03565e30320da1401130db08c61f91",
-            size=137_414_764,
-            unpack=True,
-            note="Facts: torchvision, tensorflow-datasets",
-        )
-    },
-    home_page="https://data.caltech.edu/records/mzrjq-6wc02",
-    citation="Fei-Fei, Fergus, Perona: Learning Generative Visual Models from Few Training Examples, "
-    "CVPR Workshop 2004",
-)
+@dataset(**facts("caltech101"))
 def Caltech101(
     resources: Mapping[str, Files], split: str, *, target_type: str | Sequence[str] = "category"
 ) -> IterDataPipe[tuple[torch.Tensor, Any]]:
@@ -60,7 +43,7 @@ def Caltech101(
     kinds = kinds_of("target_type", target_type, ("category", "annotation"))
     images = _Inner(resources["archive"], "caltech-101/101_ObjectCategories.tar.gz")
     outlines = _Inner(resources["archive"], "caltech-101/Annotations.tar", unpack=False)
-    rows = partial(class_folders, images, "101_ObjectCategories", _OF_101, skip=("BACKGROUND_Google",))
+    rows = partial(class_folders, images, "101_ObjectCategories", "caltech101", skip=("BACKGROUND_Google",))
     return drawn(rows, partial(_sample, images, outlines, kinds))
 
 
@@ -91,21 +74,7 @@ class _Inner(Files):
         return super().access()
 
 
-@dataset(
-    "caltech256",
-    splits={"all": 30_607},
-    categories=_OF_256,
-    resources={
-        "archive": Resource(
-            "https://data.caltech.edu/records/nyy15-4j048/files/256_ObjectCategories.tar",
-            sha256="08ff01b03c65566014ae88eb0490dbe4419fc7ac4de726ee1163e39fd809543e",
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        )
-    },
-    home_page="https://data.caltech.edu/records/nyy15-4j048",
-    citation="Griffin, Holub, Perona: Caltech-256 Object Category Dataset, Caltech technical report "
-    "CNS-TR-2007-001, 2007",
-)
+@dataset(**facts("caltech256"))
 def Caltech256(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Photographs of 256 kinds of things, and of others.
 
@@ -118,8 +87,7 @@ def _rows(files: Files) -> list[tuple[str, int]]:
     found = []
     for path in files.paths("256_ObjectCategories/*.jpg"):
         if parts := re.fullmatch(r"[^/]+/(\d{3})\.[^/]+/\1_\d{4}\.jpg", path):
-            label = int(parts[1]) - 1
-            if label not in range(len(_OF_256)):
-                raise flawed(files, path, f"{label + 1} is none of the {len(_OF_256)} classes")
-            found.append((path, label))
+            if not 1 <= (number := int(parts[1])) <= 257:
+                raise flawed(files, path, f"{number} is none of the 257 classes")
+            found.append((path, number - 1))
     return sorted(found)

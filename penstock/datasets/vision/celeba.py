@@ -11,8 +11,8 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
-from ..resource import Resource
 from .images import decoded
 from .rows import drawn, flawed, kinds_of, one_or_all, text_lines
 
@@ -25,70 +25,10 @@ _TABLES = {
     "bbox": ("bbox", 4, 2),
     "landmarks": ("landmarks", 10, 2),
 }
-"""For each kind of target the resource, how many numbers it has, and how many lines stand in front of them."""
+"""For each kind of target the resource, how many numbers it has, and how many lines precede them."""
 
 
-@dataset(
-    "celeba",
-    splits={"train": 162_770, "valid": 19_867, "test": 19_962, "all": 202_599},
-    categories=(
-        *("5_o_Clock_Shadow", "Arched_Eyebrows", "Attractive", "Bags_Under_Eyes", "Bald", "Bangs"),
-        *("Big_Lips", "Big_Nose", "Black_Hair", "Blond_Hair", "Blurry", "Brown_Hair", "Bushy_Eyebrows"),
-        *("Chubby", "Double_Chin", "Eyeglasses", "Goatee", "Gray_Hair", "Heavy_Makeup", "High_Cheekbones"),
-        *("Male", "Mouth_Slightly_Open", "Mustache", "Narrow_Eyes", "No_Beard", "Oval_Face", "Pale_Skin"),
-        *("Pointy_Nose", "Receding_Hairline", "Rosy_Cheeks", "Sideburns", "Smiling", "Straight_Hair"),
-        *("Wavy_Hair", "Wearing_Earrings", "Wearing_Hat", "Wearing_Lipstick", "Wearing_Necklace"),
-        *(
-            "Wearing_Necktie",
-            "Young",
-        ),
-    ),
-    resources={
-        "images": Resource(
-            "https://drive.google.com/uc?export=download&id=0B7EVK8r0v71pZjFTYXZWM3FlRnM",
-            sha256="46fb89443c578308acf364d7d379fe1b9efb793042c0af734b6112e4fd3a8c74",
-            size=1_443_490_838,
-            name="img_align_celeba.zip",
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-        "partition": Resource(
-            "https://drive.google.com/uc?export=download&id=0B7EVK8r0v71pY0NSMzRuSXJEVkk",
-            sha256="fc955bcb3ef8fbdf7d5640d9a8693a8431b5f2ee291a5c1449a1549e7e073fe7",
-            size=2_836_386,
-            name="list_eval_partition.txt",
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-        "attributes": Resource(
-            "https://drive.google.com/uc?export=download&id=0B7EVK8r0v71pblRyaVFSWGxPY0U",
-            sha256="f0e5da289d5ccf75ffe8811132694922b60f2af59256ed362afa03fefba324d0",
-            size=26_721_026,
-            name="list_attr_celeba.txt",
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-        "identity": Resource(
-            "https://drive.google.com/uc?export=download&id=1_ee_0u7vcNLOfNLegJRHmolfH5ICW-XS",
-            sha256="c6143857c3e2630ac2da9f782e9c1232e5e59be993a9d44e8a7916c78a6158c0",
-            size=3_424_458,
-            name="identity_CelebA.txt",
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-        "bbox": Resource(
-            "https://drive.google.com/uc?export=download&id=0B7EVK8r0v71pbThiMVRxWXZ4dU0",
-            sha256="7487a82e57c4bb956c5445ae2df4a91ffa717e903c5fa22874ede0820c8ec41b",
-            name="list_bbox_celeba.txt",
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        ),
-        "landmarks": Resource(
-            "https://drive.google.com/uc?export=download&id=0B7EVK8r0v71pd0FJY3Blby1HUTQ",
-            sha256="6c02a87569907f6db2ba99019085697596730e8129f67a3d61659f198c48d43b",
-            size=12_156_055,
-            name="list_landmarks_align_celeba.txt",
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-    },
-    home_page="https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
-    citation="Liu, Luo, Wang, Tang: Deep Learning Face Attributes in the Wild, ICCV 2015",
-)
+@dataset(**facts("celeba"))
 def CelebA(
     resources: Mapping[str, Files], split: str, *, target_type: str | Sequence[str] = "attr"
 ) -> IterDataPipe[tuple[torch.Tensor, Any]]:

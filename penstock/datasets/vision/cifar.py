@@ -13,10 +13,9 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
-from ..resource import Resource
 from .arrays import checked, from_arrays
-from .names import Names
 from .rows import flawed
 
 __all__ = ["CIFAR10", "CIFAR100"]
@@ -54,21 +53,7 @@ def _batch(files: Files, path: str, key: str, classes: int) -> tuple[Any, Any]:
     return checked(files, path, images, labels, classes)
 
 
-@dataset(
-    "cifar10",
-    splits={"train": 50_000, "test": 10_000},
-    categories=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
-    resources={
-        "archive": Resource(
-            "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-            sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-            unpack=True,
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        )
-    },
-    home_page="https://www.cs.toronto.edu/~kriz/cifar.html",
-    citation="Krizhevsky: Learning multiple layers of features from tiny images, technical report, 2009",
-)
+@dataset(**facts("cifar10"))
 def CIFAR10(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Small photographs of animals and vehicles.
 
@@ -79,21 +64,7 @@ def CIFAR10(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[to
     return from_arrays(partial(_read, resources["archive"], paths, "labels", 10))
 
 
-@dataset(
-    "cifar100",
-    splits={"train": 50_000, "test": 10_000},
-    categories=Names("cifar100.txt"),
-    resources={
-        "archive": Resource(
-            "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-            sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
-            unpack=True,
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        )
-    },
-    home_page="https://www.cs.toronto.edu/~kriz/cifar.html",
-    citation="Krizhevsky: Learning multiple layers of features from tiny images, technical report, 2009",
-)
+@dataset(**facts("cifar100"))
 def CIFAR100(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Small photographs of a hundred kinds of things.
 

@@ -1,98 +1,43 @@
-"""Data sets that have a folder for each class: EuroSAT, Country211 and SUN397."""
+"""Photographs in folders, one for each class, some with lists of those of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import json
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts, labels
 from ..files import Files
-from ..resource import Resource
-from .names import Names
-from .rows import class_folders, images_of, label_of
+from .rows import class_folders, flawed, images_of, label_of, text_lines
 
-__all__ = ["SUN397", "Country211", "EuroSAT"]
-
-_COUNTRIES, _SCENES = Names("country211.txt"), Names("sun397.txt")
-_LAND = (
-    *("AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial"),
-    *("Pasture", "PermanentCrop", "Residential", "River", "SeaLake"),
-)
+__all__ = ["DTD", "GTSRB", "SUN397", "Country211", "EuroSAT", "Food101"]
 
 
-@dataset(
-    "eurosat",
-    splits={"all": 27_000},
-    categories=_LAND,
-    resources={
-        "archive": Resource(
-            (
-                "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip",
-                "https://madm.dfki.de/files/sentinel/EuroSAT.zip",
-            ),
-            sha256="8ebea626349354c5328b142b96d0430e647051f26efc2dc974c843f25ecf70bd",
-            size=94_280_567,
-            note="Facts: torchvision, which had both addresses with one digest, and tensorflow-datasets",
-        )
-    },
-    licence="MIT",
-    home_page="https://github.com/phelber/eurosat",
-    citation="Helber, Bischke, Dengel, Borth: EuroSAT: A Novel Dataset and Deep Learning Benchmark for Land Use and "
-    "Land Cover Classification, IEEE JSTARS 2019",
-)
+@dataset(**facts("eurosat"))
 def EuroSAT(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Satellite images of ten kinds of land.
 
     Items: `(image, label)`, an image of shape (3, 64, 64), and 0 … 9.
     """
-    return images_of(resources["archive"], partial(class_folders, resources["archive"], "2750", _LAND))
+    return images_of(resources["archive"], partial(class_folders, resources["archive"], "2750", "eurosat"))
 
 
-@dataset(
-    "country211",
-    splits={"train": 31_650, "valid": 10_550, "test": 21_100},
-    categories=_COUNTRIES,
-    resources={
-        "archive": Resource(
-            "https://openaipublic.azureedge.net/clip/data/country211.tgz",
-            sha256="c011343cdc1296a8c31ff1d7129cf0b5e5b8605462cffd24f89266d6e6f4da3c",
-            unpack=True,
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        )
-    },
-    licence="of each image, by those who uploaded it: Creative Commons (a part of YFCC100M)",
-    home_page="https://github.com/openai/CLIP/blob/main/data/country211.md",
-    citation="Radford et al.: Learning Transferable Visual Models From Natural Language Supervision (CLIP), 2021",
-)
+@dataset(**facts("country211"))
 def Country211(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Photographs, each with the country in which it was taken.
 
     Items: `(image, label)`, and 0 … 210.
     """
     files = resources["archive"]
-    return images_of(files, partial(class_folders, files, f"country211/{split}", _COUNTRIES))
+    return images_of(files, partial(class_folders, files, f"country211/{split}", "country211"))
 
 
-@dataset(
-    "sun397",
-    splits={"all": 108_754},
-    categories=_SCENES,
-    resources={
-        "archive": Resource(
-            "http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz",
-            sha256="f404130965a7ad77bed5ececc71e720ab50f3cc1e1bb257257610d38f3b928ec",
-            size=39_077_296_924,
-            unpack=True,
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        )
-    },
-    home_page="https://vision.princeton.edu/projects/2010/SUN/",
-    citation="Xiao, Hays, Ehinger, Oliva, Torralba: SUN database: Large-scale scene recognition from abbey to zoo, "
-    "CVPR 2010",
-)
+@dataset(**facts("sun397"))
 def SUN397(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Photographs of 397 kinds of places.
 
@@ -102,6 +47,69 @@ def SUN397(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[tor
 
 
 def _scenes(files: Files) -> list[tuple[str, int]]:
-    labels = {name: label for label, name in enumerate(_SCENES)}
+    known = labels("sun397")
     paths = sorted(files.paths("SUN397/?/*/sun_*.jpg"))
-    return [(path, label_of(labels, path.rpartition("/")[0].split("/", 2)[2], files, path)) for path in paths]
+    return [(path, label_of(known, path.rpartition("/")[0].split("/", 2)[2], files, path)) for path in paths]
+
+
+@dataset(**facts("food101"))
+def Food101(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
+    """Photographs of 101 dishes.
+
+    Items: `(image, label)`, and 0 … 100.
+    """
+    return images_of(resources["archive"], partial(_dishes, resources["archive"], f"food-101/meta/{split}.json"))
+
+
+def _dishes(files: Files, path: str) -> list[tuple[str, int]]:
+    known = labels("food101")
+    try:
+        names = json.loads(files.read(path))
+        return [
+            (f"food-101/images/{name}.jpg", label_of(known, dish, files, path))
+            for dish, names_of_dish in names.items()
+            for name in names_of_dish
+        ]
+    except (AttributeError, TypeError, json.JSONDecodeError) as error:
+        raise flawed(files, path, f"it is no JSON of lists of names: {error}") from None
+
+
+@dataset(**facts("dtd"))
+def DTD(resources: Mapping[str, Files], split: str, *, partition: int = 1) -> IterDataPipe[tuple[torch.Tensor, int]]:
+    """Photographs of 47 kinds of textures.
+
+    Items: `(image, label)`, and 0 … 46. `partition`, 1 … 10, is one of ten divisions into splits.
+    """
+    if partition not in range(1, 11):
+        raise ValueError(f"partition must be in 1 … 10, and is {partition!r}")
+    files = resources["archive"]
+    return images_of(files, partial(_textures, files, f"dtd/labels/{split}{partition}.txt"))
+
+
+def _textures(files: Files, path: str) -> list[tuple[str, int]]:
+    known = labels("dtd")
+    return [
+        (f"dtd/images/{line}", label_of(known, line.partition("/")[0], files, path, number))
+        for number, line in enumerate(text_lines(files, path), 1)
+    ]
+
+
+@dataset(**facts("gtsrb"))
+def GTSRB(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
+    """Photographs of traffic signs.
+
+    Items: `(image, label)`, and 0 … 42.
+    """
+    if split == "train":
+        rows = partial(class_folders, resources["train"], "GTSRB/Training", "gtsrb", ".ppm")
+        return images_of(resources["train"], rows)
+    return images_of(resources["test"], partial(_signs, resources["test_labels"]))
+
+
+def _signs(files: Files) -> Iterator[tuple[str, int]]:
+    path = "GT-final_test.csv"
+    for number, row in enumerate(csv.DictReader(text_lines(files, path), delimiter=";"), 1):
+        name, label = row.get("Filename"), row.get("ClassId") or ""
+        if not name or not label.isdecimal() or int(label) not in range(43):
+            raise flawed(files, path, "it has no Filename, or no ClassId of 0 … 42", number)
+        yield f"GTSRB/Final_Test/Images/{name}", int(label)

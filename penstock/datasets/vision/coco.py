@@ -11,71 +11,20 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
-from ..resource import Resource
 from .images import as_boxes, decoded
-from .names import Names
 from .rows import drawn, flawed
 
 __all__ = ["COCO"]
 
-_COUNTS = {"2017": {"train": 118_287, "val": 5_000}, "2014": {"train": 82_783, "val": 40_504}}
-_CATEGORIES = Names("coco.txt")
+_YEARS = ("2017", "2014")
 
 _Row = tuple[str, int, list[Any]]
 """The name of an image, its number, and its annotations."""
 
 
-def _count(split: str, year: str, annotations: str) -> int | None:
-    return _COUNTS[year][split] if year in _COUNTS else None
-
-
-@dataset(
-    "coco",
-    splits=_COUNTS["2017"],
-    count=_count,
-    categories=_CATEGORIES,
-    resources={
-        "train2017": Resource(
-            "http://images.cocodataset.org/zips/train2017.zip",
-            sha256="69a8bb58ea5f8f99d24875f21416de2e9ded3178e903f1f7603e283b9e06d929",
-            size=19_336_861_798,
-            note="Facts: torchvision's prototype, tensorflow-datasets",
-        ),
-        "val2017": Resource(
-            "http://images.cocodataset.org/zips/val2017.zip",
-            sha256="4f7e2ccb2866ec5041993c9cf2a952bbed69647b115d0f74da7ce8f4bef82f05",
-            size=815_585_330,
-            note="Facts: torchvision's prototype, tensorflow-datasets",
-        ),
-        "annotations2017": Resource(
-            "http://images.cocodataset.org/annotations/annotations_trainval2017.zip",
-            sha256="113a836d90195ee1f884e704da6304dfaaecff1f023f49b6ca93c4aaae470268",
-            size=252_907_541,
-            note="Facts: torchvision's prototype, tensorflow-datasets",
-        ),
-        "train2014": Resource(
-            "http://images.cocodataset.org/zips/train2014.zip",
-            sha256="ede4087e640bddba550e090eae701092534b554b42b05ac33f0300b984b31775",
-            size=13_510_573_713,
-            note="Facts: torchvision's prototype, tensorflow-datasets",
-        ),
-        "val2014": Resource(
-            "http://images.cocodataset.org/zips/val2014.zip",
-            sha256="fe9be816052049c34717e077d9e34aa60814a55679f804cd043e3cbee3b9fde0",
-            size=6_645_013_297,
-            note="Facts: torchvision's prototype, tensorflow-datasets",
-        ),
-        "annotations2014": Resource(
-            "http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
-            sha256="031296bbc80c45a1d1f76bf9a90ead27e94e99ec629208449507a4917a3bf009",
-            size=252_872_794,
-            note="Facts: torchvision's prototype, tensorflow-datasets",
-        ),
-    },
-    home_page="https://cocodataset.org/",
-    citation="Lin et al.: Microsoft COCO: Common Objects in Context, 2014, arXiv:1405.0312",
-)
+@dataset(**facts("coco"))
 def COCO(
     resources: Mapping[str, Files], split: str, *, year: str = "2017", annotations: str = "instances"
 ) -> IterDataPipe[tuple[torch.Tensor, Any]]:
@@ -87,8 +36,8 @@ def COCO(
     gives, with `segmentation`, `area`, `iscrowd` and all else. Images without things are there, too. `year` is
     `"2017"` or `"2014"`.
     """
-    if year not in _COUNTS:
-        raise ValueError(f"year must be one of {', '.join(map(repr, _COUNTS))}, and is {year!r}")
+    if year not in _YEARS:
+        raise ValueError(f"year must be one of {', '.join(map(repr, _YEARS))}, and is {year!r}")
     if annotations not in ("instances", "captions"):
         raise ValueError(f"annotations must be 'instances' or 'captions', and is {annotations!r}")
     path = f"annotations/{annotations}_{split}{year}.json"

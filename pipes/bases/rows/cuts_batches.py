@@ -17,7 +17,7 @@ class CutsBatches:
     _next_make: Callable[[Any], Any] | None = None
     _make: Callable[[Any], Any] | None = None
     is_made: bool = False
-    """Whether the batch just given was cut from one that the next step's function has converted."""
+    """Whether the batch just yielded was cut from one that the next step's function has converted."""
 
     def make_of_whole(self, function: Callable[[Any], Any]) -> None:
         """Have the next pass convert each Arrow batch by `function`, which keeps rows in place, before the cut."""

@@ -9,7 +9,7 @@ from typing import Any
 from ....errors.notes import add_note
 from ....registry import IterDataPipe, Provenance, own, provenance_of
 from ...columns.batch_rows import as_batch
-from ...columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
+from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch
 from ...columns.to_arrow import rows_in
 
 __all__ = ["RowGatherer", "are_rows", "out_of_batch"]
@@ -52,7 +52,7 @@ class RowGatherer(IterDataPipe[Any]):
             return batch
         except (TypeError, ValueError) as error:
             if self.batched:
-                add_note(error, TOLD_BATCHES)
+                add_note(error, DECLARED_BATCHES)
             raise
 
     def provenance(self) -> Provenance | None:

@@ -135,7 +135,9 @@ class Branch(IterDataPipe[T]):
         self._left, self._begins_from = None, next(iter(node.get("sources", ())), None)
         if node.get("at") == "end" and self.queue is not None and self.generation is not None:
             self._give_up(self.generation, self.queue)
-        return {name: value for name, value in node.items() if name != "sources"}
+        without_sources = node.copy()
+        without_sources.pop("sources", None)
+        return without_sources
 
     def _reset_passes(self) -> None:
         super()._reset_passes()

@@ -11,7 +11,7 @@ from ....errors.notes import add_note
 from ....registry import IterDataPipe, OnError, Reading, add_error_context, expect_whole, own
 from ...columns.arrow_values import first_failing
 from ...columns.batch_rows import sliced
-from ...columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
+from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch
 from ...columns.times import times_of, with_times
 from ...columns.to_arrow import rows_in
 from ...columns.writing import bytes_in, columns_of_rows, fitted, table_of
@@ -129,7 +129,7 @@ class RowWriter(ShardWriter, Generic[P]):
             return self._accepted(self._fitted(batch, of_rows=False), of_rows=False)
         except Exception as error:
             if self._dicts_are_batches and isinstance(item, Mapping):
-                add_note(error, TOLD_BATCHES)
+                add_note(error, DECLARED_BATCHES)
             self._refuse(error, number, item)
             return None
 

@@ -185,9 +185,9 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         with closing(self._shards()) as shards, self._bar():
             for content in shards:
                 url = self._files.url(self.first + part + parts * len(self.written))
-                told = self._write(url, content)
-                self.written.append(told)
-                yield url, told[self.counted]
+                entry = self._write(url, content)
+                self.written.append(entry)
+                yield url, entry[self.counted]
         if self.mode == "overwrite":
             self._remove_earlier(parts, part)
         index = self._files.index_url(parts, part, self.first)
