@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
 from ..errors.secrets import Options, without_secrets
-from ..storage.addresses import anonymous_as_option
+from ..storage.addresses import address_of
 from ..storage.file_systems import locate
 from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import is_of_torchs_zips, verify
@@ -99,9 +99,10 @@ class _Files(FileSystemBase):
 
     def init_path(self, path: str | os.PathLike[str]) -> str:
         # All other paths come from this one, and go to the file system itself.
-        url, self._options = anonymous_as_option(checked_path(path), self._given)
-        self._file_system, _ = locate(url, self._options)
-        return url
+        address = address_of(checked_path(path), self._given)
+        self._options = address.options
+        self._file_system, _ = locate(address)
+        return address.bare
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:

@@ -246,10 +246,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         which count as misses too, and `evictions`.
 
         A missing `directory` is made private to this user. To share one in a group, make it with `chmod 2770` and a `umask`
-        of 002 for all users: in a folder that is writable by its group and not by others, all files are trusted. Elsewhere,
-        a symbolic link may have been planted, as may a file that belongs neither to this user, nor to root, nor to the
-        owner of its folder. It is not used: the file is read without the cache, and a warning gives path and owner. The
-        same holds for another user's `directory` in a place where anyone may make one, such as `/tmp`.
+        of 002 for all users. Where everybody may write, as in `/tmp`, a file, link or folder of another user may have been
+        planted. It is not used, unless the user is root or the owner of its folder, or the group shares it: the file is
+        read without the cache, and a warning gives path and owner.
 
         `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
         files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as
@@ -499,11 +498,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         A file appears complete, with the digest in `hash_dict` of `on_disk_cache`, or not at all. One process makes it, and
         the others wait for up to `timeout` seconds; they do not wait for a dead process. Next to an unfinished file are
         `.penstock-….lock` and `.penstock-….partial`, which no step lists. A killed process leaves both behind. The lock is
-        removed when the file is made again, the partial file when any file is made in the folder.
+        removed when the file is made again, the partial file when another process makes a file in the folder.
 
-        Files of other users are trusted if the owner is root or the owner of the folder, or if the folder is writable by
-        its group and not by others, as after `chmod 2770`. Any other file may have been planted, as in `/tmp`. Locks and
-        unfinished files are never written through symbolic links.
+        Where everybody may write, as in `/tmp`, a file of another user may have been planted, and is an error, unless the
+        user is root or the owner of the folder. So is a file in a folder that another user made there, unless it is shared
+        with a group of this user, as after `chmod 2770`.
 
         `on_error` handles an item whose files cannot be made: an error of a function of `on_disk_cache`, of a step between,
         or of this one. A `Retry` runs the steps between again.

@@ -1,4 +1,4 @@
-"""Addresses: opened, listed, read, written atomically, retried, kept secret. `addresses` picks the client.
+"""Addresses: opened, listed, read, written atomically, retried, kept secret. `addresses` parses them.
 
 Operators call `reading`, `listing` and `writing`. Below them are `objects` and `ranged` (obstore), `stores` and
 `clients` (one per bucket), `file_systems` (fsspec) and `web` (requests and aiohttp). `errors` translates failures;

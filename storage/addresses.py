@@ -1,4 +1,4 @@
-"""Which client reads an address: the one place that decides it.
+"""Addresses, parsed once: their parts, and the client that reads them.
 
 | address | read by |
 | --- | --- |
@@ -19,10 +19,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
-from ..errors.secrets import without_secrets
+from ..errors.secrets import stream_name, without_secrets
 
 __all__ = [
     "AMAZON",
@@ -30,16 +32,16 @@ __all__ = [
     "GOOGLE",
     "LOCAL",
     "WEB",
+    "Address",
     "Client",
-    "anonymous_as_option",
+    "address_of",
     "check_key",
-    "check_user",
     "check_written",
-    "client_of",
     "is_chain",
     "is_local_path",
     "links_of",
     "parts_of",
+    "without_anonymous",
 ]
 
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
@@ -51,6 +53,7 @@ _USER = re.compile(rf"({'|'.join((*AMAZON, *GOOGLE, *AZURE))})://(?!arn:)[^/@:]*
 """S3 access points have colons in their names, keys may contain @, and secrets may contain slashes."""
 
 
+_OF_AMAZON = ("s3://", "s3a://")
 _UNSIGNED = ("s3://anonymous@", "s3a://anonymous@")
 
 
@@ -62,36 +65,77 @@ class Client(Enum):
     FSSPEC = "fsspec"
 
 
-def client_of(url: str, options: Mapping[str, Any]) -> Client:
-    """Return the client that reads an address with these options; raises what `check_user` raises."""
-    check_user(url)
-    url, options = anonymous_as_option(url, options)
-    if is_local_path(url):
-        return Client.FSSPEC if options else Client.SYSTEM
-    scheme, separator, place = url.partition("://")
-    if not separator or is_chain(url):
-        return Client.FSSPEC
+@dataclass(eq=False)  # not frozen, which takes a third longer
+class Address:
+    """An address and its options, as `address_of` parses them."""
+
+    url: str = field(repr=False)
+    """The address as it was given, which may hold secrets."""
+    bare: str = field(repr=False)
+    """The address as clients take it."""
+    options: Mapping[str, Any] = field(repr=False)
+    client: Client
+    scheme: str
+    """The protocol; empty for a local path or a chain."""
+    bucket: str
+    key: str = field(repr=False)
+
+    @cached_property
+    def name(self) -> str:
+        """The address without secrets."""
+        return stream_name(self.url)
+
+    @cached_property
+    def links(self) -> list[str]:
+        """The links of a chain; else the address alone."""
+        return links_of(self.bare)
+
+    @property
+    def of_amazon(self) -> bool:
+        return self.scheme in AMAZON
+
+    @property
+    def of_web(self) -> bool:
+        return self.scheme in WEB
+
+
+def address_of(url: str, options: Mapping[str, Any], of_client: Mapping[str, Any] | None = None) -> Address:
+    """Parse an address; raise ValueError if it contains keys, which clients would show as the bucket's name.
+
+    `of_client` are the options with which S3, the web and obstore are asked, if not the given ones: with timeouts.
+    """
+    for link in links_of(url) if "@" in url else ():
+        _check_user(link)
+    bare, anonymous = without_anonymous(url)
+    options = {**options, **anonymous} if anonymous else options
+    scheme, separator, place = bare.partition("://")
+    if not separator or is_chain(bare):
+        client = Client.SYSTEM if is_local_path(bare) and not options else Client.FSSPEC
+        return Address(url, bare, options, client, "", "", bare)
+    bucket, _, key = ("", "", place[1:]) if scheme in LOCAL else place.partition("/")
+    client = Client.OBSTORE if _is_plain(scheme, place, bucket, key, options) else Client.FSSPEC
+    if of_client is not None and (client is Client.OBSTORE or scheme in (*AMAZON, *WEB)):
+        options = {**of_client, **anonymous} if anonymous else of_client
+    return Address(url, bare, options, client, scheme, bucket, key)
+
+
+def _is_plain(scheme: str, place: str, bucket: str, key: str, options: Mapping[str, Any]) -> bool:
+    """Say whether obstore reads an address as it is."""
     if scheme in WEB:
-        plain = (
-            re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options and _is_plain_key(place)
-        )
-    elif scheme in LOCAL:
-        plain = place.startswith("/") and _is_plain_key(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
-    elif scheme in (*AMAZON, *GOOGLE, *AZURE):
-        bucket, _, key = place.partition("/")
-        # Access points and directory buckets have their own hosts and signatures; only s3fs reads `?versionId=`.
-        of_bucket = re.fullmatch(r"[\w.-]+", bucket, re.ASCII) and not bucket.endswith("--x-s3")
-        plain = of_bucket and "?versionId=" not in key and _is_plain_key(key)
-    else:
-        plain = False
-    return Client.OBSTORE if plain else Client.FSSPEC
+        plain = re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options
+        return bool(plain) and _is_plain_key(place)
+    if scheme in LOCAL:
+        return place.startswith("/") and _is_plain_key(key) and not re.search(r"[%?#*\\]|[^ -~]", place)
+    if scheme not in (*AMAZON, *GOOGLE, *AZURE):
+        return False
+    # Access points and directory buckets have their own hosts and signatures; only s3fs reads `?versionId=`.
+    of_bucket = re.fullmatch(r"[\w.-]+", bucket, re.ASCII) and not bucket.endswith("--x-s3")
+    return bool(of_bucket) and "?versionId=" not in key and _is_plain_key(key)
 
 
-def anonymous_as_option(url: str, options: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return an address and its options; `s3://anonymous@bucket/key` becomes `s3://bucket/key` with `anon=True`."""
-    if not url.startswith(_UNSIGNED):
-        return url, options
-    return url.replace("anonymous@", "", 1), {**options, "anon": True}
+def without_anonymous(url: str) -> tuple[str, Mapping[str, Any]]:
+    """Return an address without `anonymous@`, and the option that stands for it."""
+    return (url.replace("anonymous@", "", 1), {"anon": True}) if url.startswith(_UNSIGNED) else (url, {})
 
 
 def is_local_path(url: str) -> bool:
@@ -118,14 +162,12 @@ def links_of(url: str) -> list[str]:
     return [*links, url]
 
 
-def check_user(url: str) -> None:
-    """Raise ValueError for an object's address that contains keys: clients would show them as the bucket's name."""
-    for link in links_of(url) if "@" in url else [url]:
-        if "@" in link and (found := _USER.match(link)):
-            raise ValueError(
-                f"{found[1]}://…@{without_secrets(link[found.end() :])} contains keys, which stores do not accept "
-                "there: give them as options, for S3 as key= and secret=, or by the environment"
-            )
+def _check_user(link: str) -> None:
+    if found := _USER.match(link):
+        raise ValueError(
+            f"{found[1]}://…@{without_secrets(link[found.end() :])} contains keys, which stores do not accept "
+            "there: give them as options, for S3 as key= and secret=, or by the environment"
+        )
 
 
 _ONE_STORE = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "local": "file"}
@@ -145,7 +187,7 @@ def parts_of(url: str) -> tuple[str, ...]:
     links = links_of(url)
     while len(links) > 1 and "://" not in links[0]:
         links = links[1:]
-    protocol, separator, place = anonymous_as_option("::".join(links), {})[0].partition("://")
+    protocol, separator, place = without_anonymous("::".join(links))[0].partition("://")
     if not separator:
         protocol, place = "file", protocol
     protocol = _ONE_STORE.get(protocol, protocol)
@@ -154,18 +196,18 @@ def parts_of(url: str) -> tuple[str, ...]:
     return protocol, *(part for part in place.split("/") if part not in ("", "."))
 
 
-def check_written(url: str) -> None:
+def check_written(address: Address) -> None:
     """Raise ValueError for an address for which s3fs would write another object."""
-    for link in links_of(url):
+    for link in address.links:
         check_key(link)
-        if link.startswith(("s3://", "s3a://")) and "?versionId=" in link:
+        if link.startswith(_OF_AMAZON) and "?versionId=" in link:
             raise ValueError(f"{without_secrets(link)} names a version of an object, which cannot be written")
 
 
-def check_key(url: str) -> None:
+def check_key(link: str) -> None:
     """Raise ValueError for an address for which s3fs would read or write another object."""
-    if url.startswith(("s3://", "s3a://")) and url.endswith("/"):
-        raise ValueError(f"{without_secrets(url)} ends in a slash: s3fs would take another object")
+    if link.startswith(_OF_AMAZON) and link.endswith("/"):
+        raise ValueError(f"{without_secrets(link)} ends in a slash: s3fs would take another object")
 
 
 def _is_plain_key(key: str) -> bool:

@@ -12,8 +12,7 @@ from multiprocessing.util import get_temp_dir
 from threading import Event
 from typing import IO, Any
 
-from ..errors.secrets import without_secrets
-from .addresses import WEB, anonymous_as_option, links_of
+from .addresses import WEB, Address, address_of, without_anonymous
 from .clients import environment
 from .local.disk_cache import KeptFiles, NotKept
 
@@ -36,12 +35,11 @@ _ANY_SIZE = 10**18
 
 @dataclass(frozen=True)
 class ChainLink:
-    """The first link of a chain and its options, and the address of the rest with its options."""
+    """The first link of a chain and its options, and the address of the rest."""
 
     name: str
     options: Mapping[str, Any] = field(repr=False)
-    rest: str = field(repr=False)
-    rest_options: Mapping[str, Any] = field(repr=False)
+    rest: Address
     by_protocol: Mapping[str, Mapping[str, Any]] = field(repr=False)
     """The options of all links."""
 
@@ -67,32 +65,31 @@ class ChainLink:
         return class_of(protocol)
 
 
-def first_link(url: str, options: Mapping[str, Any]) -> ChainLink | None:
+def first_link(address: Address) -> ChainLink | None:
     """Return the first link of a chain, or None for a single address.
 
     A link gets the options under its protocol, as in `{"s3": {…}}`, and those that it knows. The last one, the store,
     gets all others.
     """
-    links = links_of(url)
+    links = [*address.links]
     if len(links) == 1:
         return None
     protocols = [protocol_of(link) for link in links]
-    links[-1], unsigned = anonymous_as_option(links[-1], {})
-    others = {**options}
+    links[-1], anonymous = without_anonymous(links[-1])
+    others = {**address.options}
     by_protocol = {protocol: {**(others.pop(protocol, None) or {})} for protocol in dict.fromkeys(protocols)}
     for protocol in protocols[:-1]:
         known = _known_to(protocol)
         for name in others.keys() & known if known is not None else [*others]:
             by_protocol[protocol].setdefault(name, others.pop(name))
-    by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]], **unsigned}
+    by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]], **anonymous}
     behind = by_protocol[protocols[1]] if len(links) == 2 else {each: by_protocol[each] for each in protocols[1:]}
-    return ChainLink(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
+    return ChainLink(links[0], by_protocol[protocols[0]], address_of("::".join(links[1:]), behind), by_protocol)
 
 
-def file_named_by(url: str) -> str:
+def file_named_by(address: Address) -> str:
     """Return the link of a chain that names the file, as `zip://a.txt.gz`; web URLs lose their query."""
-    links = links_of(url)
-    link = next((link for link in links if "://" in link), links[-1])
+    link = next((link for link in address.links if "://" in link), address.links[-1])
     return link.partition("?")[0] if link.partition("://")[0] in WEB else link
 
 
@@ -132,12 +129,12 @@ def kept_file(link: ChainLink, arguments: Mapping[str, Any], fetch: Callable[[],
     `fetch` opens the original with these arguments. The file appears in `cache_storage` whole or not at all, and all
     processes share it. Without that option it is kept until this process ends, and only for the same options.
     """
-    folder, name = link.options.get("cache_storage"), link.rest
+    folder, name = link.options.get("cache_storage"), link.rest.bare
     if arguments:  # they may name a version
         name = f"{name} {sorted(arguments.items())}"
     if folder in (None, "TMP"):  # as fsspec has it
         folder = os.path.join(get_temp_dir(), "penstock")
-        name = f"{name} {sorted(link.rest_options.items())} {environment()}"
+        name = f"{name} {sorted(link.rest.options.items())} {environment()}"
     elif not isinstance(folder, (str, os.PathLike)):
         raise TypeError(f"cache_storage must be the path of a folder, and is of type {type(folder).__name__}")
     cache = _cache_in(os.path.abspath(os.path.expanduser(folder)), os.getpid())
@@ -151,9 +148,7 @@ def kept_file(link: ChainLink, arguments: Mapping[str, Any], fetch: Callable[[],
                     kept = cache.keep(name, stream, None)
             return kept
     except NotKept as error:
-        logging.getLogger("penstock").warning(
-            "%r is read without the cache in %r: %s", without_secrets(link.rest), folder, error
-        )
+        logging.getLogger("penstock").warning("%r is read without the cache in %r: %s", link.rest.name, folder, error)
         return None
 
 

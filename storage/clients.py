@@ -230,10 +230,6 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
     if anonymous:
         config["signature_version"] = botocore.UNSIGNED
     client = session.create_client("s3", config=Config(**config), **given, **settings)
-    if not anonymous and client.meta.endpoint_url.startswith("http://"):
-        # Without TLS, the signature already hashes the body; a second checksum would take time.
-        config = {"request_checksum_calculation": "when_required", **config}
-        client = session.create_client("s3", config=Config(**config), **given, **settings)
     client.meta.events.register("before-parse.s3", _expect_no_redirect)
     return client
 

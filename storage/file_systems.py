@@ -10,18 +10,7 @@ from typing import IO, Any
 
 from ..errors.optional import require
 from ..errors.policy import ErrorPolicy
-from ..errors.secrets import without_secrets
-from .addresses import (
-    AMAZON,
-    AZURE,
-    GOOGLE,
-    WEB,
-    anonymous_as_option,
-    check_key,
-    check_user,
-    is_local_path,
-    links_of,
-)
+from .addresses import AMAZON, AZURE, GOOGLE, WEB, Address, Client, check_key, links_of
 from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
 from .errors import in_plain_words
@@ -30,15 +19,12 @@ from .streaming.streams import stream_over
 from .web import for_the_web
 
 __all__ = [
-    "OF_S3",
     "OF_TEXT",
-    "OF_WEB",
     "WITH_A_SLASH",
     "file_behind",
     "is_file",
     "is_folder",
     "locate",
-    "locate_for_one_attempt",
     "opened",
     "stream_size",
     "urls_below",
@@ -49,9 +35,6 @@ _NEEDED = {
     **dict.fromkeys(("az", "abfs", "abfss", "adl"), ("adlfs", "azure")),
 }
 """Protocol → required module, and the extra of this package that installs it."""
-
-
-OF_S3, OF_WEB = ("s3://", "s3a://"), ("http://", "https://")
 
 
 _TAKE_NONE = ("fsspec.implementations.local", "fsspec.implementations.memory")
@@ -80,41 +63,40 @@ os.register_at_fork(before=_keep_for_child, after_in_parent=_of_the_parent.clear
 
 
 def opened(
-    url: str,
-    options: Mapping[str, Any],
-    text: Mapping[str, Any] | None,
-    arguments: Mapping[str, Any],
+    address: Address,
+    text: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
     attempts: ErrorPolicy | None = None,
 ) -> IO[Any]:
     """Return a stream of a file: bytes, or text if `text` has arguments for TextIOWrapper.
 
-    `options` are for the file system, `arguments` for its `open`. `attempts` retries failed reads, but not the opening.
+    `arguments` are those of the file system's `open`. `attempts` retries failed reads, but not the opening.
     """
-    if is_local_path(url) and not options and not arguments:
+    url, arguments = address.url, arguments or {}
+    if address.client is Client.SYSTEM and not arguments:
         # Same as fsspec, at half the cost.
         return stream_over(open(url, "rb", buffering=0), url, text)
     if compression := arguments.get("compression"):
         from fsspec.core import compr, get_compression  # type: ignore[import-untyped]  # slow to import
 
-        name = get_compression(file_named_by(url), compression)
+        name = get_compression(file_named_by(address), compression)
         others = {argument: value for argument, value in arguments.items() if argument != "compression"}
-        packed = opened(url, options, None, others)
+        packed = opened(address, None, others)
         unpacked = compr[name](packed, mode="r") if name else packed
         return stream_over(unpacked, url, text, packed, attempts, packed)
-    file, owner, below = file_behind(url, options, arguments)
+    file, owner, below = file_behind(address, arguments)
     return stream_over(file, url, text, owner, attempts, below)
 
 
-def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def file_behind(address: Address, arguments: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     """Return an fsspec file, its file system, which an open file needs, and for a member the archive's stream."""
-    check_user(url)
-    check_key(url)
-    link = first_link(url, options)
+    check_key(address.bare)
+    link = first_link(address)
     if link is not None and link.keeps_files():
-        kept = kept_file(link, arguments, lambda: _to_be_kept(link, arguments))
-        return (kept, None, None) if kept is not None else file_behind(link.rest, link.rest_options, arguments)
-    file_system, path, below = _located(url, options, one_attempt=True)
-    file = in_plain_words(url, file_system.open, path, "rb", **arguments)
+        kept = kept_file(link, arguments, lambda: _to_be_kept(link.rest, arguments))
+        return (kept, None, None) if kept is not None else file_behind(link.rest, arguments)
+    file_system, path, below = _located(address, link, one_attempt=True)
+    file = in_plain_words(address.url, file_system.open, path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// returns its stored object, with one position for all readers
         file = io.BytesIO(file.getvalue())
     if type(file).__module__ == "fsspec.implementations.http" and (size := stream_size(file)) is not None:
@@ -122,40 +104,40 @@ def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, An
     return file, file_system, below
 
 
-def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it; `one_attempt` turns off the five retries of S3 requests.
+def locate(address: Address, one_attempt: bool = False) -> tuple[Any, str]:
+    """Return the file system of an address, and the path in it.
 
-    A caching link, as `simplecache::`, is skipped: the result is that of the next link.
+    `one_attempt` turns off the five retries of S3 requests: callers retry, and count the retries. A caching link, as
+    `simplecache::`, is skipped: the result is that of the next link.
     """
-    file_system, path, _ = _located(url, options, one_attempt)
+    link = first_link(address)
+    if link is not None and link.keeps_files():
+        return locate(link.rest, one_attempt)
+    file_system, path, _ = _located(address, link, one_attempt)
     return file_system, path
 
 
-def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[Any, str, Any]:
+def _located(address: Address, link: ChainLink | None, one_attempt: bool) -> tuple[Any, str, Any]:
     import fsspec  # type: ignore[import-untyped]  # slow to import
 
-    check_user(url)
-    url, options = anonymous_as_option(url, options)
-    link = first_link(url, options)
-    if link is not None and link.keeps_files():
-        return _located(link.rest, link.rest_options, one_attempt)
+    url = address.bare
     if link is not None and (kind := link.archive()):
-        below: Any = opened(link.rest, link.rest_options, None, {})
+        below: Any = opened(link.rest)
         below.original = file_named_by(link.rest)  # fsspec infers a tar's compression from it
         return in_plain_words(url, _archive_in, kind, below, link.options), kind._strip_protocol(link.name), below
     protocols = [*link.by_protocol] if link is not None else [protocol_of(url)]
-    given = link.by_protocol if link is not None else {protocols[0]: options}
+    given = link.by_protocol if link is not None else {protocols[0]: address.options}
     kept_close = {protocol: _kept_close(protocol, each, one_attempt) for protocol, each in given.items()}
     try:
         unknown = given[protocols[-1]].keys() - _OF_ALL
         if unknown and class_of(protocols[-1]).__module__ in _TAKE_NONE:
-            raise TypeError(no_option(without_secrets(url), unknown))
+            raise TypeError(no_option(address.name, unknown))
         if "::" in url and link is None:  # fsspec would parse it as a chain
             file_system = fsspec.filesystem(protocols[0], **kept_close[protocols[0]])
             path = file_system._strip_protocol(url)
         else:
             of_all = kept_close if link is not None else kept_close[protocols[0]]
-            bare = f"{link.name}::{link.rest}" if link is not None else url
+            bare = f"{link.name}::{link.rest.bare}" if link is not None else url
             file_system, path = in_plain_words(url, fsspec.url_to_fs, bare, **of_all)
     except ImportError:
         for protocol in protocols:
@@ -169,9 +151,9 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
     return file_system, path, None
 
 
-def _to_be_kept(link: ChainLink, arguments: Mapping[str, Any]) -> IO[bytes]:
-    of_web = link.rest.startswith(OF_WEB)  # one answer: some servers send whole files only
-    return opened(link.rest, link.rest_options, None, {**arguments, **({"block_size": 0} if of_web else {})})
+def _to_be_kept(address: Address, arguments: Mapping[str, Any]) -> IO[bytes]:
+    # From the web in one answer: some servers send whole files only.
+    return opened(address, None, {**arguments, **({"block_size": 0} if address.of_web else {})})
 
 
 def _archive_in(kind: Any, stream: IO[bytes], options: Mapping[str, Any]) -> Any:
@@ -192,17 +174,12 @@ def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) ->
     return for_the_web(options) if protocol in WEB else options
 
 
-def locate_for_one_attempt(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return what `locate` does, without its retries for S3: callers retry, and count the retries."""
-    return locate(url, options, one_attempt=True)
-
-
-def is_file(url: str, file_system: Any, path: str) -> bool:
+def is_file(address: Address, file_system: Any, path: str) -> bool:
     """Say whether a file exists; raise OSError for a server's failure, which fsspec's `isfile` reports as False."""
-    if not url.startswith((*OF_S3, *OF_WEB)):
+    if not (address.of_amazon or address.of_web):
         return bool(file_system.isfile(path))
     try:
-        info: Any = in_plain_words(url, file_system.info, path)
+        info: Any = in_plain_words(address.url, file_system.info, path)
     except FileNotFoundError:
         return False
     return bool(info["type"] == "file")
@@ -215,9 +192,9 @@ def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:
     return kind == "directory" or name.endswith("/") or bool(entry.get("islink") and file_system.isdir(name))
 
 
-def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
-    """Return the URLs of files, from the URL of their folder, its path in the file system, and their paths."""
-    links = links_of(root)
+def urls_below(root: Address, path: str, names: Iterable[str]) -> list[str]:
+    """Return the URLs of files, from the address of their folder, its path in the file system, and their paths."""
+    links = links_of(root.url)
     place = 0
     # In a chain, a caching file system has no path: `path` belongs to the next link.
     while path.strip("/") and place + 1 < len(links) and not links[place].partition("://")[2]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors.policy import ErrorPolicy
 from ..errors.secrets import without_secrets
-from .addresses import Client, anonymous_as_option, client_of
+from .addresses import Address, Client, address_of
 from .errors import in_plain_words
-from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below
+from .file_systems import locate, urls_below
 from .retrying import trying_again
 from .stores import asked, is_lost, store_of
 
@@ -30,20 +30,25 @@ def files_below(url: str, options: Mapping[str, Any], counted_by: ErrorPolicy | 
 
     A failed listing, or page of S3, is retried up to five times; `counted_by` counts the retries.
     """
-    wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
-    if not url.startswith(OF_S3):
-        yield from wrap(lambda url: in_plain_words(url, _found, url, options))(url)
+    address = address_of(url, options)
+    if address.of_amazon:
+        yield from _objects_below(address_of(f"{url.rstrip('/')}/", options), url, counted_by)
         return
-    pages = Pages(f"{url.rstrip('/')}/", options, name=url)
-    ask = wrap(lambda _: pages())
-    while (keys := ask(url)) is not None:
+    wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
+    yield from wrap(lambda url: in_plain_words(url, _found, address))(url)
+
+
+def _objects_below(prefix: Address, name: str, counted_by: ErrorPolicy | None) -> Iterator[str]:
+    pages = Pages(prefix, name=name)
+    ask: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap(lambda _: pages())
+    while (keys := ask(name)) is not None:
         yield from (pages.start + key for key in keys if not key.endswith("/"))
 
 
-def _found(url: str, options: Mapping[str, Any]) -> list[str]:
-    file_system, path = locate(url, options)
+def _found(address: Address) -> list[str]:
+    file_system, path = locate(address)
     file_system.invalidate_cache(path)  # the cache would repeat an earlier listing
-    return urls_below(url, path, file_system.find(path))
+    return urls_below(address, path, file_system.find(path))
 
 
 def names_beginning(
@@ -58,18 +63,15 @@ def names_beginning(
     wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
 
     def listed(_: str) -> list[str]:
-        file_system, path = locate(folder or ".", options)
+        file_system, path = locate(address_of(folder or ".", options))
         file_system.invalidate_cache(path)
         found = file_system.find(path, maxdepth=None if below else 1)
         return [name.removeprefix(path.rstrip("/")).lstrip("/") for name in found]
 
     try:
-        if start.startswith(OF_S3):
-            pages, names = Pages(start, options, name=start), []
-            key = folder.removeprefix(pages.start)
-            ask = wrap(lambda _: pages())
-            while (keys := ask(start)) is not None:
-                names += [found.removeprefix(key) for found in keys if not found.endswith("/")]
+        address = address_of(start, options)
+        if address.of_amazon:
+            names = [found.removeprefix(folder) for found in _objects_below(address, start, counted_by)]
         else:
             names = wrap(lambda url: in_plain_words(url, listed, url))(start)
     except FileNotFoundError:
@@ -86,15 +88,13 @@ class Pages:
     fails for some other keys. So botocore lists prefixes that are no folders, and pages with such keys.
     """
 
-    def __init__(self, url: str, options: Mapping[str, Any], after: str = "", name: str = "") -> None:
-        """Start after the key `after`. `options` are named as in s3fs; errors use `name` in place of the URL."""
-        protocol, _, place = url.partition("://")
-        bucket, _, self._prefix = place.partition("/")
-        self.start = f"{protocol}://{bucket}/"
+    def __init__(self, address: Address, after: str = "", name: str = "") -> None:
+        """Start after the key `after`. Options are named as in s3fs; errors use `name` in place of the URL."""
+        self._address = address
+        self._prefix = address.key
+        self.start = f"{address.url.removesuffix(address.key).rstrip('/')}/"
         """The URL of an object up to its key."""
-        self._bucket = anonymous_as_option(url, {})[0].partition("://")[2].partition("/")[0]
-        self._url = name or url
-        self._options = options
+        self._url = name or address.url
         self._last = after
         self._stream: Iterator[Sequence[ObjectMeta]] | None = None
         self._is_at_end = False
@@ -125,7 +125,10 @@ class Pages:
         return not self._answer(Prefix="/", MaxKeys=1).get("Contents")
 
     def _is_named_plainly(self, key: str) -> bool:
-        return not key or client_of(self.start + key.removesuffix("/"), self._options) is Client.OBSTORE
+        return not key or self._client_of(key.removesuffix("/")) is Client.OBSTORE
+
+    def _client_of(self, key: str) -> Client:
+        return address_of(self.start + key, self._address.options).client
 
     def _by_obstore(self) -> list[str] | None:
         """Return the keys of a page, or None if obstore may report them wrong."""
@@ -134,7 +137,7 @@ class Pages:
 
         stream, self._stream = self._stream, None  # a failed stream is not reused
         if stream is None:
-            store, _ = store_of(self.start, self._options)
+            store, _ = store_of(self._address)
             stream = obstore.list(store, self._prefix, offset=self._last or None, chunk_size=_PAGE)
 
         def following() -> Sequence[ObjectMeta] | None:
@@ -158,8 +161,8 @@ class Pages:
 
     def _answer(self, **asked_for: Any) -> Any:
         # The listing methods of s3fs hold and cache the complete listing.
-        s3, _ = locate_for_one_attempt(self._url, self._options)
-        page = in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)
+        s3, _ = locate(self._address, one_attempt=True)
+        page = in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._address.bucket, **asked_for)
         if "IsTruncated" not in page and "KeyCount" not in page:
             raise OSError(errno.EIO, "the server's answer is not a listing", without_secrets(self._url))
         return page

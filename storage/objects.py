@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import io
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from ..errors.policy import ErrorPolicy, Retry
-from .file_systems import OF_S3, OF_WEB, file_behind, opened, stream_size
+from .addresses import Address
+from .file_systems import file_behind, opened, stream_size
 from .retrying import trying_again
 from .stores import asked, store_of
 from .streaming.ranged import PART, Ranged
@@ -31,62 +33,44 @@ def _called(call: Callable[[], Any]) -> Any:
     return call()
 
 
-_answer_whole: WeakValueDictionary[int, ObjectStore] = WeakValueDictionary()
+_without_ranges: weakref.WeakValueDictionary[int, ObjectStore] = weakref.WeakValueDictionary()
 """`id` → store, for servers that answer range requests incorrectly."""
 
 
 class _Ranges:
     """Fetch ranges of an object, and fail if the object changes after it was opened.
 
-    Some servers send a range with the status of a complete object, which obstore rejects. With such servers, reads from
-    the start come from one response, read sequentially; fsspec reads other ranges.
+    Some servers answer a request for a range with the complete object, or with the status of one, which obstore
+    rejects. From such servers, one response is copied to a temporary file as far as needed.
     """
 
-    def __init__(
-        self,
-        url: str,
-        options: Mapping[str, Any],
-        attempts: ErrorPolicy,
-        meta: Mapping[str, Any] | None,
-        answer: GetResult | None,
-    ) -> None:
+    def __init__(self, address: Address, attempts: ErrorPolicy, answer: GetResult | None = None) -> None:
         import obstore
 
-        self._url = url
-        self._options = options
+        self._url = url = address.url
         self.give_up = attempts.give_up
         retrying: Any = attempts.wrap(_called)  # nothing is skipped
         self._retrying: Callable[[Callable[[], Any]], Any] = retrying
-        self._get, self._head = obstore.get, obstore.head
-        self._store, self._key = store_of(url, options)
-        self._meta: Mapping[str, Any] = meta or self._retrying(partial(asked, url, self._head, self._store, self._key))
+        self._get = obstore.get
+        self._store, self._key = store_of(address)
+        self._meta: Mapping[str, Any] = (
+            self._retrying(partial(asked, url, obstore.head, self._store, self._key)) if answer is None else answer.meta
+        )
         self.size: int = self._meta["size"]
-        self._body = self._body_of(answer) if answer is not None and self.in_order else None
-        self._body_at = 0
-        self._in_order_at = -1
-        self._reading_body = threading.Lock()
+        self._copy = _Copy(answer.stream(PART)) if answer is not None and self._has_no_ranges else None
+        self._copying = threading.Lock()
 
     @property
-    def in_order(self) -> bool:
-        return _answer_whole.get(id(self._store)) is self._store
+    def _has_no_ranges(self) -> bool:
+        return _without_ranges.get(id(self._store)) is self._store
 
     def __call__(self, start: int, end: int) -> Any:
         return self._retrying(partial(self._attempt, start, end))
 
     def _attempt(self, start: int, end: int) -> Any:
-        content = None if self.in_order else asked(self._url, self._range, start, end)
+        content = None if self._has_no_ranges else asked(self._url, self._range, start, end)
         if content is None:
-            with self._reading_body:
-                if start == (self._body_at if self._body is not None else 0):
-                    self._in_order_at = start
-                    return self._out_of_body()
-            try:
-                content = self._by_fsspec(start, end)
-            except io.UnsupportedOperation:
-                if start != self._in_order_at:
-                    raise
-                with self._reading_body:
-                    return self._out_of_another_body(start)
+            content = self._copied(start, end)
         if len(content) != end - start:
             raise ConnectionError(errno.EIO, f"{len(content)} of {end - start} bytes came", self._url)
         return content
@@ -106,47 +90,22 @@ class _Ranges:
         except (GenericError, NotSupportedError) as error:
             if "NotPartial" not in str(error) and "RangeNotSupported" not in str(error):
                 raise
-            _answer_whole[id(self._store)] = self._store
+            _without_ranges[id(self._store)] = self._store
             return None
         self._check(result.meta)
         return result.bytes()
 
-    def _out_of_body(self) -> bytes:
-        """Return the next bytes of the one response for the complete object."""
-        body, self._body = self._body, None  # a failed response is not read further
-        if body is None:
-            body, self._body_at = self._body_of(asked(self._url, self._get, self._store, self._key)), 0
-        content = asked(self._url, next, body, b"")
-        if not content:
-            raise ConnectionError(errno.EIO, f"the answer ended after {self._body_at} of {self.size} bytes", self._url)
-        self._body_at += len(content)
-        self._body = body
-        return content
-
-    def _out_of_another_body(self, start: int) -> bytes:
-        """Return the bytes from `start`, where a response was cut; for servers that send complete objects only."""
-        self._body = None
-        while True:
-            content = self._out_of_body()
-            if self._body_at > start:
-                return content[start - self._body_at :]
-
-    def _body_of(self, result: GetResult) -> Iterator[bytes]:
-        self._check(result.meta)
-        return iter(result.stream(PART))
-
-    def _by_fsspec(self, start: int, end: int) -> bytes:
-        self._check(asked(self._url, self._head, self._store, self._key))  # the object may have been replaced
-        content: bytes = asked(self._url, self._file[0]._fetch_range, start, end)
-        return content
-
-    @cached_property
-    def _file(self) -> tuple[Any, ...]:
-        options = self._options
-        if self._url.startswith(OF_S3):  # S3 may send the object's checksum with a range
-            config = {**(options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
-            options = {**options, "config_kwargs": config}
-        return file_behind(self._url, options, {})
+    def _copied(self, start: int, end: int) -> bytes:
+        """Return a range out of one response for the complete object."""
+        with self._copying:
+            copy, self._copy = self._copy, None  # a failed response is not read further
+            if copy is None:
+                result = asked(self._url, self._get, self._store, self._key)
+                self._check(result.meta)
+                copy = _Copy(result.stream(PART))
+            content = asked(self._url, copy.read, start, end)
+            self._copy = copy
+            return content
 
     def _check(self, now: Mapping[str, Any]) -> None:
         """Raise OSError if the size or version shows that the object was replaced."""
@@ -158,23 +117,40 @@ class _Ranges:
         return OSError(errno.ESTALE, "the object was replaced while it was read", self._url)
 
 
+class _Copy:
+    """A temporary file with the beginning of a response, which grows as it is read."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
+        self._size = 0
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to `end - 1`; fewer where the response ended before."""
+        self._file.seek(self._size)
+        while self._size < end and (piece := next(self._pieces, b"")):
+            self._size += self._file.write(piece)
+        self._file.seek(start)
+        return self._file.read(end - start)
+
+
 def open_object(
-    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None
+    address: Address, *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None
 ) -> tuple[IO[bytes], int]:
     """Return a stream of an object, and its size: in memory, or from `open_ranged` if it is large."""
     import obstore
 
-    store, key = store_of(url, options)
-    result = asked(url, obstore.get, store, key)
+    store, key = store_of(address)
+    result = asked(address.url, obstore.get, store, key)
     size = result.meta["size"]
     if size <= LARGE:
-        return Loaded(asked(url, result.bytes), url), size
-    return open_ranged(url, options, result.meta, answer=result, retry=retry, counted_by=counted_by), size
+        return Loaded(asked(address.url, result.bytes), address.url), size
+    return open_ranged(address, result, retry=retry, counted_by=counted_by), size
 
 
 def open_by_fsspec(
-    url: str,
-    options: Mapping[str, Any],
+    address: Address,
     *,
     retry: Retry | None = None,
     counted_by: ErrorPolicy | None = None,
@@ -185,35 +161,33 @@ def open_by_fsspec(
     `expect` receives the number of bytes before they are loaded into memory.
     """
     attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
-    if not url.startswith((*OF_S3, *OF_WEB)):
-        return opened(url, options, None, {}, attempts), None
-    file, file_system, _ = file_behind(url, options, {})
+    if not (address.of_amazon or address.of_web):
+        return opened(address, attempts=attempts), None
+    file, file_system, _ = file_behind(address, {})
     size = stream_size(file)
     if size is None or size > LARGE:
-        return stream_over(file, url, None, file_system, attempts), None
+        return stream_over(file, address.url, None, file_system, attempts), None
     if expect is not None:
         expect(size)
-    with stream_over(file, url, None, file_system) as stream:
+    with stream_over(file, address.url, None, file_system) as stream:
         content = stream.read()
-    return Loaded(content, url), len(content)
+    return Loaded(content, address.url), len(content)
 
 
 def open_ranged(
-    url: str,
-    options: Mapping[str, Any],
-    meta: Mapping[str, Any] | None = None,
-    *,
+    address: Address,
     answer: GetResult | None = None,
+    *,
     retry: Retry | None = None,
     counted_by: ErrorPolicy | None = None,
 ) -> IO[bytes]:
     """Return a stream of an object that is read by ranges.
 
-    `meta` is obstore's description of the object, if known; `answer` is the result of its `get`, which is read if the
-    server does not support ranges. `retry` says how often, and after which errors, a range is retried: by default five
-    times, after transient errors. `counted_by` counts the retries.
+    `answer` is the result of obstore's `get` for the object, if there is one: it is read if the server does not support
+    ranges. `retry` says how often, and after which errors, a range is retried: by default five times, after transient
+    errors. `counted_by` counts the retries.
 
     Raises what `store_of` and `asked` raise. Reading raises OSError if the object was replaced since it was opened.
     """
-    ranges = _Ranges(url, options, ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by), meta, answer)
-    return io.BufferedReader(Ranged(ranges, ranges.size, url))
+    ranges = _Ranges(address, ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by), answer)
+    return io.BufferedReader(Ranged(ranges, ranges.size, address.url))

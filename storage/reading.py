@@ -9,9 +9,9 @@ from typing import IO, Any
 
 from ..errors.observer import count_bytes
 from ..errors.policy import ErrorPolicy, Retry
-from .addresses import Client, client_of
+from .addresses import Address, Client, address_of
 from .errors import UnknownStoreError, in_plain_words
-from .file_systems import OF_WEB, locate_for_one_attempt, opened
+from .file_systems import locate, opened
 from .objects import open_by_fsspec, open_object, open_ranged
 from .retrying import trying_again
 from .stores import asked, store_of
@@ -29,10 +29,11 @@ def open_file(
 
     Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
     """
-    if client_of(url, options) is Client.OBSTORE:
+    address = address_of(url, options)
+    if address.client is Client.OBSTORE:
         with suppress(UnknownStoreError):
-            return open_object(url, options, retry=retry, counted_by=counted_by)
-    return open_by_fsspec(url, options, retry=retry, counted_by=counted_by)
+            return open_object(address, retry=retry, counted_by=counted_by)
+    return open_by_fsspec(address, retry=retry, counted_by=counted_by)
 
 
 def open_to_seek(
@@ -57,35 +58,35 @@ def open_to_seek(
     ...     file.seek(3), file.read()
     (3, b'two')
     """
-    options = storage_options or {}
-    if client_of(url, options) is Client.OBSTORE:
-        return open_ranged(url, options, retry=retry, counted_by=counted_by)
+    address = address_of(url, storage_options or {})
+    if address.client is Client.OBSTORE:
+        return open_ranged(address, retry=retry, counted_by=counted_by)
     attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
-    stream: Any = attempts.wrap(lambda url: opened(url, options, None, {}, attempts))(url)
+    stream: Any = attempts.wrap(lambda _: opened(address, attempts=attempts))(url)
     return stream  # type: ignore[no-any-return]
 
 
 def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
     """Return all bytes of a file; the rest is as for `open_file`, but without retries."""
-    content = _read_whole(url, options)
+    content = _read_whole(address_of(url, options))
     count_bytes(len(content))
     return content
 
 
-def _read_whole(url: str, options: Mapping[str, Any]) -> bytes:
-    client = client_of(url, options)
-    if client is Client.SYSTEM:
+def _read_whole(address: Address) -> bytes:
+    url = address.url
+    if address.client is Client.SYSTEM:
         return Path(url).read_bytes()
-    if client is Client.OBSTORE:
+    if address.client is Client.OBSTORE:
         import obstore
 
-        store, key = store_of(url, options)
+        store, key = store_of(address)
         with suppress(UnknownStoreError):
             return bytes(asked(url, asked(url, obstore.get, store, key).bytes))
-    elif url.startswith(OF_WEB):  # one request; the response marks its own end
-        file_system, path = locate_for_one_attempt(url, options)
+    elif address.of_web:  # one request; the response marks its own end
+        file_system, path = locate(address, one_attempt=True)
         content: bytes = in_plain_words(url, file_system.cat_file, path)
         return content
-    with opened(url, options, None, {}) as stream:
+    with opened(address) as stream:
         whole: bytes = stream.read()
         return whole

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from .addresses import LOCAL, WEB, anonymous_as_option
+from .addresses import Address
 from .clients import environment, new_store
 from .errors import ExpiredCredentials, in_plain_words
 
@@ -28,26 +28,18 @@ _making = threading.Lock()
 _used = _forked = False
 
 
-def store_of(
-    url: str, options: Mapping[str, Any], surroundings: tuple[str | None, ...] | None = None
-) -> tuple[ObjectStore, str]:
-    """Return the client for a URL that obstore reads, one per bucket, and the key of the object.
+def store_of(address: Address, surroundings: tuple[str | None, ...] | None = None) -> tuple[ObjectStore, str]:
+    """Return the client for an address that obstore reads, one per bucket, and the key of the object.
 
-    `options` are named as in s3fs. To read many objects, pass `environment()` as `surroundings`: it is slow.
+    Options are named as in s3fs. To read many objects, pass `environment()` as `surroundings`: it is slow.
 
     Raises PermissionError if no credentials for S3 are found, and RuntimeError in a process forked from one that used a
     client.
     """
     global _used
     check_process()
-    bare, options = anonymous_as_option(url, options)
-    scheme, _, place = bare.partition("://")
-    if scheme in LOCAL:
-        bucket, key = "", place[1:]
-    else:
-        bucket, _, key = place.partition("/")
-    if scheme in WEB:
-        key = unquote(key)
+    scheme, bucket, options = address.scheme, address.bucket, address.options
+    key = unquote(address.key) if address.of_web else address.key
     known_as = scheme, bucket, repr(sorted(options.items())) if options else "", surroundings or environment()
     store = _stores.get(known_as)
     if store is None:
@@ -55,7 +47,7 @@ def store_of(
             _used = True
             os.register_at_fork(after_in_child=_mark_forked)
         with _making:  # slow, and many threads may need the same one
-            store = _stores.get(known_as) or in_plain_words(url, new_store, scheme, bucket, options)
+            store = _stores.get(known_as) or in_plain_words(address.url, new_store, scheme, bucket, options)
             while len(_stores) >= _MOST:  # a list of web URLs may have many hosts
                 _stores.pop(next(iter(_stores)))
             _stores[known_as] = store

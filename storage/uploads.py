@@ -8,17 +8,14 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import IO, Any
 
 import numpy as np
 
 from ..errors.notes import add_note
 from ..errors.policy import ErrorPolicy
-from ..errors.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
-from .addresses import AMAZON, Client, anonymous_as_option, client_of
+from .addresses import Address, Client
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
 from .errors import PERHAPS_WRITTEN, in_plain_words
 from .retrying import trying_again
@@ -28,9 +25,6 @@ __all__ = ["is_sent_in_parts", "sending"]
 AT_ONCE = 3
 """How many parts are sent concurrently."""
 
-_SENT_AT_A_TIME = 2**20
-"""Bytes handed to a connection at a time; it must send them within its timeout."""
-
 _MOST_CLIENTS = 16
 """How many clients are cached: creating one is slow."""
 
@@ -38,21 +32,21 @@ _clients: dict[tuple[Any, ...], Any] = {}
 _making_client = threading.Lock()
 
 
-def is_sent_in_parts(url: str, options: Mapping[str, Any]) -> bool:
-    """Say whether `sending` supports a URL with these s3fs options."""
-    of_amazon = url.partition("://")[0] in AMAZON and client_of(url, options) is Client.OBSTORE
-    return of_amazon and options.keys() <= {*OPTIONS_OF_AMAZON}
+def is_sent_in_parts(address: Address) -> bool:
+    """Say whether `sending` supports an address with its s3fs options."""
+    of_amazon = address.of_amazon and address.client is Client.OBSTORE
+    return of_amazon and address.options.keys() <= {*OPTIONS_OF_AMAZON}
 
 
 @contextmanager
-def sending(url: str, options: Mapping[str, Any], size: int, counted_by: ErrorPolicy | None) -> Iterator[IO[bytes]]:
+def sending(address: Address, size: int, counted_by: ErrorPolicy | None) -> Iterator[IO[bytes]]:
     """Open an object for writing in parts of `size` bytes: it appears once all is written, and is aborted on an error.
 
     A request is retried up to five times after transient errors; `counted_by` counts the retries.
 
     Not by obstore: it aborts an upload while parts are being sent; those may stay in the store forever.
     """
-    upload = _Upload(url, options, size, ErrorPolicy(trying_again("raise"), counted_by=counted_by))
+    upload = _Upload(address, size, ErrorPolicy(trying_again("raise"), counted_by=counted_by))
     try:
         yield upload  # type: ignore[misc]  # enough of a file for writing
         upload.complete()
@@ -60,67 +54,26 @@ def sending(url: str, options: Mapping[str, Any], size: int, counted_by: ErrorPo
         upload.take_back(error)
         raise
     finally:
-        upload.release()
-
-
-class _Part(io.RawIOBase):
-    """A part to send, in reused memory: allocating new memory takes as long as hashing the part."""
-
-    def __init__(self, memory: memoryview) -> None:
-        self.memory = memory
-        self._end = self._place = 0
-
-    @property
-    def is_full(self) -> bool:
-        return self._end == len(self.memory)
-
-    def fill(self, content: memoryview) -> int:
-        """Add as much of a content as fits, and return the number of bytes."""
-        taken = content[: len(self.memory) - self._end]
-        self.memory[self._end : self._end + len(taken)] = taken
-        self._end += len(taken)
-        return len(taken)
-
-    def read(self, size: int | None = -1, /) -> Any:
-        """Return the next bytes as a view; more than requested, since connections request few."""
-        left = self._end - self._place
-        size = left if size is None or size < 0 else min(max(size, _SENT_AT_A_TIME), left)
-        self._place += size
-        return self.memory[self._place - size : self._place]
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._end}[whence]
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def seekable(self) -> bool:
-        return True
+        upload.close()
 
 
 class _Upload(io.RawIOBase):
-    def __init__(self, url: str, options: Mapping[str, Any], size: int, attempts: ErrorPolicy) -> None:
-        self._url = url
-        bare, options = anonymous_as_option(url, options)
-        _, _, place = bare.partition("://")
-        bucket, _, key = place.partition("/")
-        self._place = {"Bucket": bucket, "Key": key}
-        if options.get("requester_pays"):
+    def __init__(self, address: Address, size: int, attempts: ErrorPolicy) -> None:
+        self._name = address.name
+        self._place = {"Bucket": address.bucket, "Key": address.key}
+        if address.options.get("requester_pays"):
             self._place["RequestPayer"] = "requester"
-        self._client = in_plain_words(url, _client_of, options)
+        self._client = in_plain_words(address.url, _client_of, address.options)
         self._attempts = attempts
-        self._ask: Any = attempts.wrap(lambda request: in_plain_words(url, request))
+        self._ask: Any = attempts.wrap(lambda request: in_plain_words(address.url, request))
         self._size = size
-        self._unused: list[memoryview] = []
-        self._part = self._new_part()
+        self._part = io.BytesIO()  # not bytes, which a connection must send within its timeout
         self._sent = 0
         self._written = 0
         self._parts: dict[int, Any] = {}
         self._arrivals: Arrivals[Outcome] = Arrivals()
         self._threads = Threads(lambda: self._send, self._arrivals, AT_ONCE, "penstock-upload")
         self._id: str | None = None
-        self._began = datetime.now(UTC)
 
     def writable(self) -> bool:
         return True
@@ -132,9 +85,10 @@ class _Upload(io.RawIOBase):
         left = np.frombuffer(content, np.uint8).data
         self._written += (length := len(left))
         while left:
-            if self._part.is_full:
+            if self._part.tell() == self._size:
                 self._submit()
-            left = left[self._part.fill(left) :]
+            taken = self._part.write(left[: self._size - self._part.tell()])
+            left = left[taken:]
         return length
 
     def complete(self) -> None:
@@ -150,22 +104,13 @@ class _Upload(io.RawIOBase):
         try:
             answer = self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
         except FileNotFoundError:  # an earlier attempt may have completed it, and its answer was lost
-            answer = self._object_if_it_is_this()
+            answer = {}
         self._expect(answer, "ETag", "Key", "Location")
-
-    def _object_if_it_is_this(self) -> Mapping[str, Any]:
-        """Return the description of the object if its size and time show that this upload made it; else none."""
-        try:
-            found: Mapping[str, Any] = self._call("head_object")
-        except (FileNotFoundError, PermissionError):
-            return {}
-        is_this = found["ContentLength"] == self._written and found["LastModified"] >= self._began
-        return found if is_this else {}
 
     def _expect(self, answer: Mapping[str, Any], *names: str) -> None:
         """Raise OSError if an answer has none of these names: a gateway's page has status 200, too."""
         if answer.keys().isdisjoint(names):
-            raise OSError(errno.EIO, PERHAPS_WRITTEN, without_secrets(self._url))
+            raise OSError(errno.EIO, PERHAPS_WRITTEN, self._name)
 
     def take_back(self, error: BaseException) -> None:
         """Abort the upload, so that the store drops its parts; add a note to `error` if that fails."""
@@ -182,25 +127,22 @@ class _Upload(io.RawIOBase):
                 f"the parts sent so far could not be removed, and take space until the store drops them: {failure!r}",
             )
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Free the memory now: the threads refer to this upload, which delays it until garbage collection."""
-        self._unused, self._part = [], _Part(memoryview(b""))
+        self._part.close()
+        super().close()
 
     def _submit(self) -> None:
         """Submit the current part, after waiting for a free slot."""
         if self._id is None:
             answer = self._call("create_multipart_upload")
             self._expect(answer, "UploadId")
-            self._began = _time_of(answer)
             self._id = answer["UploadId"]
         while self._sent - len(self._parts) == AT_ONCE:
             self._arrive()
         self._sent += 1
         self._threads.submit(self._sent, (self._sent, self._part))
-        self._part = self._new_part()
-
-    def _new_part(self) -> _Part:
-        return _Part(self._unused.pop() if self._unused else np.empty(self._size, np.uint8).data)
+        self._part = io.BytesIO()
 
     def _arrive(self) -> None:
         number, part, error = self._arrivals.get()
@@ -208,12 +150,11 @@ class _Upload(io.RawIOBase):
             raise error
         self._parts[number or 0] = part
 
-    def _send(self, task: tuple[int, _Part]) -> dict[str, Any]:
+    def _send(self, task: tuple[int, io.BytesIO]) -> dict[str, Any]:
         number, part = task
         answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
-        self._unused.append(part.memory)
         if "ETag" not in answer:
-            raise OSError(errno.EIO, "the server gave no ETag for a part", without_secrets(self._url))
+            raise OSError(errno.EIO, "the server gave no ETag for a part", self._name)
         sums = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
         return {"PartNumber": number, "ETag": answer["ETag"], **sums}
 
@@ -225,12 +166,6 @@ class _Upload(io.RawIOBase):
 
         body = arguments.get("Body")
         return self._ask(request)
-
-
-def _time_of(answer: Mapping[str, Any]) -> datetime:
-    """Return the time of an answer by the server's clock."""
-    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-    return parsedate_to_datetime(date) if date else datetime.now(UTC)
 
 
 def _client_of(options: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from ..errors.notes import add_note
 from ..errors.optional import zstandard
 from ..errors.policy import ErrorPolicy
 from ..errors.secrets import stream_name, without_secrets
-from .addresses import check_written
+from .addresses import Address, address_of, check_written
 from .chains import first_link
 from .errors import in_plain_words, plain_error
 from .file_systems import locate
@@ -63,13 +63,14 @@ def whole_file(
             raise OSError(errno.EROFS, what, without_secrets(url)) from error
         return file
 
-    expect_writable(url, options)
+    address = address_of(url, options)
+    expect_writable(address)
     compression = arguments.pop("compression", None)
-    if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(url, options):
+    if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(address):
         place = url
-        opened = sending(url, options, arguments.get("block_size", _SENT_BLOCK), counted_by)
+        opened = sending(address, arguments.get("block_size", _SENT_BLOCK), counted_by)
     else:
-        file_system, place = locate(url, options)
+        file_system, place = locate(address)
         if isinstance(file_system, LocalFileSystem):
             opened = _whole_local_file(place, mode, open_file)
         else:
@@ -81,21 +82,21 @@ def whole_file(
         yield outer
 
 
-def expect_writable(url: str, options: Mapping[str, Any]) -> None:
+def expect_writable(address: Address) -> None:
     """Raise OSError for an address that is only read, and ValueError for one that s3fs writes elsewhere."""
-    check_written(url)
-    link = first_link(url, options)
+    check_written(address)
+    link = first_link(address)
     if link is not None and link.keeps_files():
         what = f"{link.name}:: only reads, since it would go on to serve its kept copy: write to the address after it"
-        raise OSError(errno.EROFS, what, without_secrets(url))
+        raise OSError(errno.EROFS, what, address.name)
     if link is not None and link.archive():
         what = "archives are only read, since each file would replace its archive: see write_tar"
-        raise OSError(errno.EROFS, what, without_secrets(url))
+        raise OSError(errno.EROFS, what, address.name)
 
 
 def remove_file(url: str, options: Mapping[str, Any]) -> None:
     """Remove the file at a URL, if there is one."""
-    file_system, path = locate(url, options)
+    file_system, path = locate(address_of(url, options))
     with suppress(FileNotFoundError):
         in_plain_words(url, file_system.rm_file, path)
 

@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.plugins.io import CheckpointIO
 
 from ...errors.checks import takes_only
+from ...storage.addresses import address_of
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate
 from ...storage.streaming.streams import checked_path
@@ -45,5 +46,5 @@ class S3LightningCheckpoint(CheckpointIO):
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Remove a checkpoint."""
         url = checked_path(path)
-        file_system, place = locate(url, self._options)
+        file_system, place = locate(address_of(url, self._options))
         in_plain_words(url, file_system.rm_file, place)

@@ -13,8 +13,7 @@ from ...checkpoint.files import writing
 from ...errors.checks import takes_only
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy
-from ...storage.addresses import anonymous_as_option
-from ...storage.file_systems import OF_S3
+from ...storage.addresses import address_of
 from ...storage.objects import open_by_fsspec
 from ...storage.reading import open_file
 from ...storage.retrying import trying_again
@@ -68,10 +67,10 @@ class S3Reader(io.BufferedReader):
     """
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        if not checked_path(url).startswith(OF_S3):
+        address = address_of(checked_path(url), options)
+        if not address.of_amazon:
             raise ValueError(f"objects of S3 have addresses such as s3://bucket/key, and this is {url!r:.100}")
-        bare, _ = anonymous_as_option(url, {})
-        self.bucket, _, self.key = bare.partition("://")[2].partition("/")
+        self.bucket, self.key = address.bucket, address.key
         self._from = url, options
         super().__init__(_OpenedLate(url, options))
 
@@ -89,8 +88,10 @@ class _OpenedLate(io.RawIOBase):
     @cached_property
     def _file(self) -> IO[bytes]:
         # obstore does not survive a fork, and torch's workers may be forked after this process has read; s3fs does.
-        open_object: Any = open_by_fsspec if is_lost() else open_file
-        attempt: Any = ErrorPolicy(trying_again("raise")).wrap(lambda url: open_object(url, self._options))
+        def opened(url: str) -> Any:
+            return open_by_fsspec(address_of(url, self._options)) if is_lost() else open_file(url, self._options)
+
+        attempt: Any = ErrorPolicy(trying_again("raise")).wrap(opened)
         file: IO[bytes] = attempt(self.name)[0]
         return file
 

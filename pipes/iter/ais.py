@@ -9,7 +9,7 @@ from ...errors.optional import require
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
 from ..bases.listing import check_length, promised
-from ..bases.one_to_one import OneToOne
+from ..bases.opener import Opener
 
 __all__ = ["AISFileLister", "AISFileLoader"]
 
@@ -60,7 +60,7 @@ class AISFileLister(IterDataPipe[str]):
 
 
 @functional_datapipe("load_files_by_ais")
-class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
+class AISFileLoader(Opener):
     """Yield the URL and a stream of the bytes of each object, given its URL.
 
     Take it for a cluster of AIStore. A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the
@@ -80,15 +80,11 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
     []
     """
 
-    traits = ("opens",)
-
     def __init__(self, source: IterDataPipe[str], url: str, length: int = -1, *, on_error: OnError = "raise") -> None:
         require("aistore", "aistore")
-        self.source = source
+        super().__init__(source, on_error)
         self.url = url
         self.length = check_length(length)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
         client = _ais_client(self.url)
@@ -101,9 +97,6 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
             return item, stream
 
         return load
-
-    def __len__(self) -> int:
-        return self.length if self.length >= 0 else super().__len__()
 
 
 def _ais_client(url: str) -> Any:

@@ -14,7 +14,7 @@ from ...state.foreign import declares
 from ...state.passes import Pass
 from ...storage.local.atomic import lock_beside
 from ...storage.local.locks import FileLock
-from ...storage.local.trust import expect_trusted, expect_trusted_folder
+from ...storage.local.trust import expect_trusted
 from ...storage.streaming.digest import check_hash_type, digest_of
 from ...storage.streaming.streams import checked_path
 from ...storage.writing import save_whole
@@ -108,7 +108,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     def _is_there(self, path: str) -> bool:
         if not os.path.exists(path):
             return False
-        _expect_trusted(path)
+        expect_trusted(path)
         if self.hash_dict is not None:
             if path not in self.hash_dict:
                 return False
@@ -134,11 +134,11 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
     A file appears complete, with the digest in `hash_dict` of `on_disk_cache`, or not at all. One process makes it, and
     the others wait for up to `timeout` seconds; they do not wait for a dead process. Next to an unfinished file are
     `.penstock-….lock` and `.penstock-….partial`, which no step lists. A killed process leaves both behind. The lock is
-    removed when the file is made again, the partial file when any file is made in the folder.
+    removed when the file is made again, the partial file when another process makes a file in the folder.
 
-    Files of other users are trusted if the owner is root or the owner of the folder, or if the folder is writable by
-    its group and not by others, as after `chmod 2770`. Any other file may have been planted, as in `/tmp`. Locks and
-    unfinished files are never written through symbolic links.
+    Where everybody may write, as in `/tmp`, a file of another user may have been planted, and is an error, unless the
+    user is root or the owner of the folder. So is a file in a folder that another user made there, unless it is shared
+    with a group of this user, as after `chmod 2770`.
 
     `on_error` handles an item whose files cannot be made: an error of a function of `on_disk_cache`, of a step between,
     or of this one. A `Retry` runs the steps between again.
@@ -256,16 +256,11 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         return checked_path(name if self.filepath_fn is None else self.filepath_fn(name))
 
 
-def _expect_trusted(path: str) -> None:
-    expect_trusted_folder(os.path.dirname(path))
-    expect_trusted(path, os.lstat(path))
-
-
 def _read_list(path: str) -> list[str] | None:
     """Return the files made in place of a path; None where there is no list of them."""
     try:
         with open(path + _LIST, encoding="utf-8") as file:
-            _expect_trusted(file.name)
+            expect_trusted(file.name)
             return [path for path in file.read().split("\n") if path]
     except FileNotFoundError:
         return None

@@ -72,10 +72,9 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     which count as misses too, and `evictions`.
 
     A missing `directory` is made private to this user. To share one in a group, make it with `chmod 2770` and a `umask`
-    of 002 for all users: in a folder that is writable by its group and not by others, all files are trusted. Elsewhere,
-    a symbolic link may have been planted, as may a file that belongs neither to this user, nor to root, nor to the
-    owner of its folder. It is not used: the file is read without the cache, and a warning gives path and owner. The
-    same holds for another user's `directory` in a place where anyone may make one, such as `/tmp`.
+    of 002 for all users. Where everybody may write, as in `/tmp`, a file, link or folder of another user may have been
+    planted. It is not used, unless the user is root or the owner of its folder, or the group shares it: the file is
+    read without the cache, and a warning gives path and owner.
 
     `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
     files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any
 
 from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ..bases.listing import Lister, Roots, check_length, files_in, matches, promised
-from ..bases.one_to_one import OneToOne
+from ..bases.opener import Opener
 from ..files.streams import path_and_stream
 
 __all__ = ["FileLister", "FileOpener", "StreamReader"]
@@ -68,7 +68,7 @@ class FileLister(Lister):
 
 
 @functional_datapipe("open_files")
-class FileOpener(OneToOne[tuple[str, IO[Any]]]):
+class FileOpener(Opener):
     r"""Yield the path and the stream of each file.
 
     Take it for local files, and `open_files_by_fsspec` for URLs. `mode` is `"r"`, `"rt"` or `"t"` for text, in the
@@ -84,8 +84,6 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
     """
 
-    traits = ("opens",)
-
     def __init__(
         self,
         source: IterDataPipe[str],
@@ -97,23 +95,15 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     ) -> None:
         if is_binary(mode) and encoding is not None:
             raise ValueError(f"bytes have no encoding: leave out encoding={encoding!r}, or give mode='r'")
-        self.source = source
+        super().__init__(source, on_error)
         self.mode = mode
         self.encoding = encoding
         self.length = check_length(length)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
-
-    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
-        return self._open
 
     def _open(self, path: str | os.PathLike[str]) -> tuple[str, IO[Any]]:
         name = checked_path(path)
         text = None if is_binary(self.mode) else {"encoding": self.encoding}
         return name, stream_over(io.FileIO(name), name, text)
-
-    def __len__(self) -> int:
-        return self.length if self.length >= 0 else super().__len__()
 
 
 @functional_datapipe("read_from_stream")

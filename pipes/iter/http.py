@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
-from ..bases.one_to_one import OneToOne
+from ..bases.opener import Opener
 
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
 
@@ -33,7 +33,7 @@ _LONGEST_PAGE = 1 << 20
 """The most bytes read of an HTML page that Google Drive returns in place of a file."""
 
 
-class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
+class _Downloader(Opener):
     """Request each URL, and yield a stream of the response: the base of the web readers."""
 
     traits = ("opens", "expensive")
@@ -41,20 +41,20 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
     def __init__(
         self,
         source: IterDataPipe[str],
-        timeout: Timeout,
-        skip_on_error: bool,
-        on_error: OnError,
-        options: dict[str, Any],
+        *,
+        timeout: Timeout = None,
+        skip_on_error: bool = False,
+        on_error: OnError = "raise",
+        **kwargs: Any,
     ) -> None:
         if skip_on_error and on_error != "raise":
             raise ValueError("skip_on_error=True is the old form of on_error='skip': give only one")
         require("requests", "http")
-        self.source = source
+        super().__init__(source, "skip" if skip_on_error else on_error)
         self.timeout = timeout
         self.skip_on_error = skip_on_error
         self.on_error = on_error
-        self.error_policy = ErrorPolicy("skip" if skip_on_error else on_error)
-        self.options = Options(options)
+        self.options = Options(kwargs)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
         raise NotImplementedError(f"{type(self).__name__} must define _download")
@@ -124,7 +124,7 @@ class HttpReader(_Downloader):
         on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        super().__init__(source, timeout, skip_on_error, on_error, kwargs)
+        super().__init__(source, timeout=timeout, skip_on_error=skip_on_error, on_error=on_error, **kwargs)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
         return _from_the_web(ask, url)
@@ -153,17 +153,6 @@ class GDriveReader(_Downloader):
     []
     """
 
-    def __init__(
-        self,
-        source: IterDataPipe[str],
-        *,
-        timeout: Timeout = None,
-        skip_on_error: bool = False,
-        on_error: OnError = "raise",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(source, timeout, skip_on_error, on_error, kwargs)
-
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
         return _from_drive(ask, url)
 
@@ -185,17 +174,6 @@ class OnlineReader(_Downloader):
     >>> [stream.readline().decode().strip('"\n') for url, stream in dp]
     ['Implementation of JSONDecoder']
     """
-
-    def __init__(
-        self,
-        source: IterDataPipe[str],
-        *,
-        timeout: Timeout = None,
-        skip_on_error: bool = False,
-        on_error: OnError = "raise",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(source, timeout, skip_on_error, on_error, kwargs)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
         return _from_drive(ask, url) if urlsplit(url).hostname in DRIVE_HOSTS else _from_the_web(ask, url)

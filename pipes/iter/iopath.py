@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ...errors.optional import require
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
 from ..bases.listing import Lister, Roots, matches
-from ..bases.one_to_one import OneToOne
+from ..bases.opener import Opener
 from .save import ItemSaver
 
 __all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]
@@ -77,7 +77,7 @@ class IoPathFileLister(Lister, _WithPathManager):
 
 
 @functional_datapipe("open_files_by_iopath")
-class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
+class IoPathFileOpener(Opener, _WithPathManager):
     r"""Yield the path and the stream of each file.
 
     Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
@@ -93,8 +93,6 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
     ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
     """
 
-    traits = ("opens",)
-
     def __init__(
         self,
         source: IterDataPipe[str],
@@ -105,14 +103,9 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
         on_error: OnError = "raise",
     ) -> None:
         is_binary(mode)
+        super().__init__(source, on_error)
         self._set_path_manager(pathmgr, handler)
-        self.source = source
         self.mode = mode
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
-
-    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
-        return self._open
 
     def _open(self, item: Any) -> tuple[str, IO[Any]]:
         path = checked_path(item)

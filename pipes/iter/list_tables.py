@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors.secrets import Options, without_secrets
 from ...registry import ErrorPolicy, OnError, functional_datapipe
-from ...storage.addresses import is_local_path
+from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
-from ...storage.file_systems import is_file, locate_for_one_attempt, urls_below
+from ...storage.file_systems import is_file, locate, urls_below
 from ...storage.listing import files_below
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
@@ -134,17 +134,18 @@ class TableFileLister(Lister):
         return urls
 
     def _urls_under(self, root: str) -> Iterator[str]:
-        file_system, path = locate_for_one_attempt(root, self.storage_options)
+        address = address_of(root, self.storage_options)
+        file_system, path = locate(address, one_attempt=True)
         file_system.invalidate_cache(path)  # else a later pass would get cached listings
         wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=self.error_policy).wrap
-        if not root.endswith("/") and wrap(partial(is_file, root, file_system))(path):
+        if not root.endswith("/") and wrap(partial(is_file, address, file_system))(path):
             return iter([root])
         if re.search(r"[*?\[]", path):
             found = wrap(lambda path: in_plain_words(root, file_system.glob, path, detail=True))(path)
             names = [name for name, entry in found.items() if entry["type"] == "file"]
             if not names:
                 raise FileNotFoundError(errno.ENOENT, "no file matches", root)
-            return (url for url in urls_below(root, path, names) if matches(url, ""))
+            return (url for url in urls_below(address, path, names) if matches(url, ""))
         return self._wanted(root, files_below(root, self.storage_options, self.error_policy))
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:

@@ -11,10 +11,9 @@ from typing import IO, Any, ClassVar, Literal
 from ...errors.checks import AUTO, MOST_AHEAD
 from ...errors.secrets import Options, without_secrets
 from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
-from ...storage.addresses import Client, client_of
+from ...storage.addresses import Address, Client, address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError
-from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
 from ...storage.local.memory_budget import MemoryBudget
 from ...storage.objects import LARGE, open_by_fsspec, open_ranged
@@ -124,7 +123,7 @@ class S3FileLister(IterDataPipe[str]):
             raise ValueError(
                 "URLs of S3 begin with s3://: list_files_by_fsspec lists folders of all that fsspec speaks"
             )
-        return Pages(prefix, self.options, self.after)
+        return Pages(address_of(prefix, self.options), self.after)
 
     def __len__(self) -> int:
         return promised(self.length)
@@ -210,8 +209,8 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     def most_held(self) -> int:
         return MOST_AHEAD if self._at_once == AUTO else self._at_once
 
-    def _is_for_obstore(self, url: object) -> bool:
-        return isinstance(url, str) and client_of(url, self.storage_options) is Client.OBSTORE
+    def _address_of(self, url: str) -> Address:
+        return address_of(url, self.storage_options, self.options)
 
     def _loading(self, budget: MemoryBudget) -> Callable[[tuple[int, Any]], Any]:
         """Return a load function for one thread; it takes an item with its number."""
@@ -220,7 +219,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 
         def load(url: Any) -> tuple[int, str, IO[bytes]]:
             url = checked_path(url)
-            return number, url, self._stream(url, number, budget, surroundings)
+            return number, url, self._stream(self._address_of(url), number, budget, surroundings)
 
         attempt = self.error_policy.wrap(load)
 
@@ -237,33 +236,33 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 
         return load_numbered
 
-    def _stream(self, url: str, number: int, budget: MemoryBudget, surroundings: tuple[str | None, ...]) -> IO[bytes]:
+    def _stream(
+        self, address: Address, number: int, budget: MemoryBudget, surroundings: tuple[str | None, ...]
+    ) -> IO[bytes]:
         import obstore
 
-        if not self._is_for_obstore(url):
-            return self._by_fsspec(url, number, budget)
-        store, key = store_of(url, self.options, surroundings)
-        size = budget.usual
+        if address.client is not Client.OBSTORE:
+            return self._by_fsspec(address, number, budget)
+        store, key = store_of(address, surroundings)
+        url, size = address.url, budget.usual
         while True:
             budget.take(number, size)
             try:
                 result = asked(url, obstore.get, store, key)
             except UnknownStoreError:
-                return self._by_fsspec(url, number, budget)
+                return self._by_fsspec(address, number, budget)
             size = result.meta["size"]
             if size > LARGE:
                 budget.take(number, 0)
-                meta, retry = result.meta, self._retry
-                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.error_policy)
+                return open_ranged(address, result, retry=self._retry, counted_by=self.error_policy)
             if budget.is_enough(number, size):
                 return Loaded(asked(url, result.bytes), url)
             del result  # so no response stays open while waiting for room
 
-    def _by_fsspec(self, url: str, number: int, budget: MemoryBudget) -> IO[bytes]:
+    def _by_fsspec(self, address: Address, number: int, budget: MemoryBudget) -> IO[bytes]:
         budget.take(number, 0)
-        options = self.options if url.startswith((*OF_S3, *OF_WEB)) else self.storage_options
         expect = partial(budget.take, number)
-        stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.error_policy, expect=expect)
+        stream, _ = open_by_fsspec(address, retry=self._retry, counted_by=self.error_policy, expect=expect)
         return stream
 
     @property
@@ -290,7 +289,7 @@ class _Loads:
         self._threads.resize(most)
 
     def submit(self, number: int, item: Any) -> None:
-        if is_lost() and self._pipe._is_for_obstore(item):
+        if is_lost() and isinstance(item, str) and self._pipe._address_of(item).client is Client.OBSTORE:
             check_process()  # here, since on_error must not handle it
         self._budget.expect(number)
         self._threads.submit(number, (number, item))

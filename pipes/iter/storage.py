@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
-from ...storage.addresses import is_local_path
+from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
-from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate_for_one_attempt, opened, urls_below
+from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate, opened, urls_below
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listing import Lister, Roots, files_in, matches
-from ..bases.one_to_one import OneToOne
+from ..bases.opener import Opener
 
 __all__ = [
     "FSSpecFileLister",
@@ -68,16 +68,17 @@ class FSSpecFileLister(Lister):
                 yield url
 
     def _urls_under(self, root: str) -> list[str]:
-        file_system, path = locate_for_one_attempt(root, self.storage_options)
+        address = address_of(root, self.storage_options)
+        file_system, path = locate(address, one_attempt=True)
         file_system.invalidate_cache(path)  # else a later pass would get cached listings
-        if not root.endswith("/") and is_file(root, file_system, path):
+        if not root.endswith("/") and is_file(address, file_system, path):
             return [root]
         found = file_system.ls(path, detail=True)
-        return urls_below(root, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
+        return urls_below(address, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
 
 
 @functional_datapipe("open_files_by_fsspec")
-class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
+class FSSpecFileOpener(Opener):
     """Yield the URL and the stream of each file.
 
     Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
@@ -95,8 +96,6 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     [('memory://shelf/a.txt', 'one')]
     """
 
-    traits = ("opens",)
-
     def __init__(
         self,
         source: IterDataPipe[str],
@@ -108,18 +107,13 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         **kwargs: Any,
     ) -> None:
         is_binary(mode)
-        self.source = source
+        super().__init__(source, on_error)
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
         self.storage_options = Options(storage_options, **kwargs)
-
-    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
-        return self._open
 
     def _open(self, url: Any) -> tuple[str, IO[Any]]:
         url = checked_path(url)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
-        return url, opened(url, self.storage_options, None if is_binary(self.mode) else text, arguments)
+        return url, opened(address_of(url, self.storage_options), None if is_binary(self.mode) else text, arguments)

@@ -1,4 +1,4 @@
-"""Incomplete files, under temporary names. Each has a lock that ends with its writer."""
+"""Incomplete files, under temporary names that tell which process writes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import psutil  # type: ignore[import-untyped]
+
 __all__ = ["beside", "is_part", "lock_beside"]
 
 _START_OF_NAME, _END_OF_PART, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
@@ -20,15 +22,12 @@ _LONGEST = 200
 """Most bytes of a file name used inside another name; the system's limit is 255."""
 
 _WEEK = 7 * 24 * 3600.0
-"""Seconds without a write after which a file counts as abandoned, if another machine's locks may be invisible."""
-
-_SHARE = 100
-"""The scan for leftovers takes at most 1/100 of a writer's time, however large the folder."""
-
-_look_again: dict[str, float] = {}
-"""Folder → time of its next scan."""
+"""Seconds without a write after which a file counts as abandoned, whichever machine's process writes it."""
 
 _MOST_FOLDERS = 1000
+
+_seen: set[str] = set()
+"""The folders in which this process has looked for leftovers."""
 
 
 def is_part(path: str) -> bool:
@@ -49,15 +48,15 @@ def lock_beside(path: str) -> str:
 def beside(path: str) -> Iterator[str]:
     """Yield the path of a new file in the folder of `path`; rename it to `path` on exit, or remove it on failure.
 
-    Leftovers of killed writers are removed first. Missing folders are created.
+    Leftovers of killed writers are removed when a process first writes to a folder. Missing folders are created.
     """
     folder = os.path.dirname(path)
     _remove_what_is_left(folder)
     try:
-        part, lock = _new_part(path)
+        part = _new_part(path)
     except FileNotFoundError:
         os.makedirs(folder, exist_ok=True)
-        part, lock = _new_part(path)
+        part = _new_part(path)
     try:
         with suppress(FileNotFoundError):
             os.chmod(part, stat.S_IMODE(os.stat(path).st_mode))  # keep the permissions of the file that is replaced
@@ -69,72 +68,49 @@ def beside(path: str) -> Iterator[str]:
         if isinstance(error, OSError) and error.filename == part and error.filename2 is None:
             error.filename = path
         raise
-    finally:
-        os.close(lock)
 
 
-def _new_part(path: str) -> tuple[str, int]:
-    """Return the path of a new file beside another, and its descriptor, which holds the lock."""
-    while True:
-        part = os.path.join(os.path.dirname(path), f"{_START_OF_NAME}{_system()}-{secrets.token_hex(8)}{_END_OF_PART}")
-        try:
-            lock = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        except OSError as error:
-            error.filename = path
-            raise
-        if _locked(lock) is not False and os.fstat(lock).st_nlink:
-            return part, lock
-        os.close(lock)  # before the lock was taken, another writer took the file for a leftover
-
-
-def _locked(file: int) -> bool | None:
-    """Lock a file and say whether that succeeded; None if the file system has no locks."""
-    import fcntl  # not at the top: Windows has none, and must import the rest of the package
-
+def _new_part(path: str) -> str:
+    """Make a new file beside another, and return its path."""
+    name = f"{_START_OF_NAME}{_system()}-{os.getpid()}-{secrets.token_hex(8)}{_END_OF_PART}"
+    part = os.path.join(os.path.dirname(path), name)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError as error:
+        error.filename = path
+        raise
+    return part
 
 
 def _remove_what_is_left(folder: str) -> None:
-    began = time.monotonic()
-    if began < _look_again.get(folder, began):
+    """Remove the incomplete files of ended processes, when this process first writes to a folder."""
+    if folder in _seen:
         return
+    if len(_seen) >= _MOST_FOLDERS:
+        _seen.clear()
+    _seen.add(folder)
     with suppress(OSError), os.scandir(folder or ".") as entries:  # the folder may be missing or unreadable
         for entry in entries:
             if is_part(entry.name) and entry.name.endswith(_END_OF_PART):
-                with suppress(OSError):  # its writer finished, or it is a link or another user's
-                    _remove_if_left(entry.path)
-    ended = time.monotonic()
-    if len(_look_again) >= _MOST_FOLDERS:
-        _look_again.clear()
-    _look_again[folder] = ended + _SHARE * (ended - began)
+                with suppress(OSError):  # its writer finished, or it is another user's
+                    if _is_left(entry):
+                        os.unlink(entry.path)
 
 
-def _remove_if_left(part: str) -> None:
-    file = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        locked = _locked(file)
-        if locked is False:  # its writer is alive
-            return
-        # Some network file systems show a machine only its own locks.
-        is_sure = locked and os.path.basename(part).startswith(f"{_START_OF_NAME}{_system()}-")
-        if is_sure or time.time() - os.fstat(file).st_mtime > _WEEK:
-            os.unlink(part)
-    finally:
-        os.close(file)
+def _is_left(entry: os.DirEntry[str]) -> bool:
+    system, _, rest = entry.name.removeprefix(_START_OF_NAME).partition("-")
+    process = rest.partition("-")[0]
+    if system == _system() and process.isdecimal() and not psutil.pid_exists(int(process)):
+        return True
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _WEEK
 
 
 @functools.cache
 def _system() -> str:
-    """Return a name of this machine since its boot: processes with the same name see the same locks."""
+    """Return a name of this machine since its boot, or of a container on it: it has one number for each process."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            name = file.read()
+            name = file.read() + os.readlink("/proc/self/ns/pid")
     except OSError:
         name = socket.gethostname()
     return hashlib.sha256(name.encode()).hexdigest()[:8]

@@ -17,7 +17,7 @@ from threading import Event, Lock
 from typing import IO
 
 from .locks import FileLock
-from .trust import Untrusted, expect_own_folder, expect_trusted_folder, open_trusted
+from .trust import expect_trusted
 
 __all__ = ["KeptFiles", "NotKept"]
 
@@ -32,7 +32,7 @@ _EVICTED_SHARE = 16
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ROOM = (*_FULL, errno.EFBIG)
-_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 _DIGITS = 20
 """Digits of the number in `total`."""
@@ -82,11 +82,10 @@ class KeptFiles:
         folder, key = self._place(url)
         with self._giving_reasons(), ExitStack() as closing:
             try:
-                expect_trusted_folder(self._path)
-                expect_own_folder(folder)
                 name = next(name for name in os.listdir(folder) if name.startswith(key))
                 path = os.path.join(folder, name)
-                file = closing.enter_context(open(path, "rb", buffering=0, opener=open_trusted))
+                expect_trusted(path)
+                file = closing.enter_context(open(path, "rb", buffering=0))
             except (FileNotFoundError, StopIteration):  # never cached, or evicted
                 return None
             if key + _mark_of(self._pieces_of(file)) == name:
@@ -123,7 +122,7 @@ class KeptFiles:
             self._make(folder)
             with ExitStack() as closing:
                 # Open it before the rename: it may be evicted right after.
-                kept = closing.enter_context(open(part, "rb", buffering=0, opener=open_trusted))
+                kept = closing.enter_context(open(part, "rb", buffering=0))
                 _note_use(kept)
                 os.replace(part, os.path.join(folder, key + mark))
                 closing.pop_all()
@@ -209,7 +208,7 @@ class KeptFiles:
         names = {name.removesuffix(".lock") for name in os.listdir(self._fetching)}
         for part in (os.path.join(self._fetching, name) for name in names if _NAME_OF_PART.fullmatch(name)):
             with (
-                suppress(TimeoutError, FileNotFoundError, Untrusted),
+                suppress(OSError),
                 FileLock(f"{part}.lock", 0, self._given_up),  # a live process holds the lock
             ):
                 os.unlink(part)
@@ -226,18 +225,15 @@ class KeptFiles:
     def _make(self, folder: str) -> None:
         """Create a folder with the permissions of the cache's; a new cache is private to this user."""
         os.makedirs(self._path, 0o700, exist_ok=True)
-        mode = stat.S_IMODE(expect_trusted_folder(self._path).st_mode)
+        expect_trusted(folder)
         with suppress(FileExistsError):
-            os.mkdir(folder, mode)
-        expect_own_folder(folder)
+            os.mkdir(folder, stat.S_IMODE(os.stat(self._path).st_mode))
 
     @contextmanager
     def _giving_reasons(self) -> Iterator[None]:
         """Raise NotKept if the disk is full or not writable, or another user may have planted a file."""
         try:
             yield
-        except Untrusted as error:
-            raise NotKept(str(error)) from None
         except OSError as error:
             of_folder = str(error.filename).startswith(self._path)  # not a server's refusal
             if error.errno not in _NO_ROOM and not (of_folder and error.errno in _NOT_ALLOWED):
@@ -269,7 +265,7 @@ def _mark_of(pieces: Iterator[bytes]) -> str:
 
 
 def _opened_or_made(path: str, flags: int) -> int:
-    return open_trusted(path, flags | os.O_CREAT)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 def _created(path: str, flags: int) -> int:

@@ -30,10 +30,6 @@ AT_START, ELSEWHERE = 2**20, 2**16
 class Fetch(Protocol):
     """Fetch the bytes `start` to `end - 1` of an object; called by several threads."""
 
-    @property
-    def in_order(self) -> bool:
-        """Whether all bytes come from one response: ranges are requested one by one, and may end elsewhere."""
-
     def __call__(self, start: int, end: int) -> Any: ...
 
     def give_up(self) -> None:
@@ -169,7 +165,7 @@ class Ranged(io.RawIOBase):
         read = at - self._read_from if at >= self._first_to else 0  # the first range may be all that is needed
         while self._next < self.size and len(ranges) <= self._ahead:
             ahead = self._next - at
-            if ahead and ((self._fetch.in_order and self._pending) or (ahead >= read and self._next >= until)):
+            if ahead and ahead >= read and self._next >= until:
                 break
             length = min(max(self._least, read, until - self._next), self._part)
             asked_for = _Range(self._next, min(self._next + length, self.size))
@@ -185,13 +181,8 @@ class Ranged(io.RawIOBase):
         if number is None:
             raise error or ValueError
         arrived = self._pending.pop(number)
-        if not arrived.wanted:
-            return
-        arrived.content, arrived.error = content, error
-        if content is not None and len(content) != arrived.end - arrived.start:
-            while self._ranges[-1] is not arrived:  # later ranges were requested before `in_order` was known
-                self._ranges.pop().wanted = False
-            self._next = arrived.end = arrived.start + len(content)
+        if arrived.wanted:
+            arrived.content, arrived.error = content, error
 
     def _forget(self) -> None:
         """Discard all ranges, so that the next read requests one."""

@@ -662,27 +662,6 @@ def test_waiting_for_an_owner_ends_when_the_pass_is_given_up(tmp_path, start):
     assert [thread for thread in threading.enumerate() if thread.name.startswith("penstock")] == []
 
 
-def test_a_lock_whose_file_was_removed_before_it_was_taken_is_not_taken_for_one(tmp_path, monkeypatch):
-    given_up = threading.Event()
-    path = str(tmp_path / "a.lock")
-    taken = []
-
-    def removed_once(self, file):
-        taken.append(file)
-        if len(taken) == 1:
-            os.unlink(path)
-        return is_named(self, file)
-
-    is_named = FileLock._is_named
-    monkeypatch.setattr(FileLock, "_is_named", removed_once)
-    with FileLock(path, 5, given_up) as lock:
-        assert len(taken) == 2
-        assert not lock.left_behind
-        with pytest.raises(TimeoutError), FileLock(path, 0.01, given_up):
-            pass
-    assert below(tmp_path) == []
-
-
 def test_states_hold_no_contents_and_are_plain(tmp_path):
     dp = cached(tmp_path, range(4))
     iterator = iter(dp)

@@ -19,6 +19,7 @@ import penstock as ps
 from penstock.pipes.iter import IterableWrapper, S3FileLister
 from penstock.pipes.iter import s3 as loading
 from penstock.storage import objects
+from penstock.storage.addresses import Address
 from penstock.storage.streaming import ranged
 from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere, passed_on
@@ -249,7 +250,8 @@ class Shelf:
         self.urls = [f"s3://shelf/{number:04}" for number in range(count)]
         return self.urls
 
-    def store_of(self, url: str, *_: Any) -> tuple[Any, str]:
+    def store_of(self, address: Address, *_: Any) -> tuple[Any, str]:
+        url = address.url
         self.begun.append(url)
         self.loading.release()
         if url in self.slow:

@@ -15,7 +15,7 @@ from PIL import Image
 import penstock as ps
 from fault_proxy import Fault, FaultProxy, passing_on
 from penstock.pipes.iter import IterableWrapper
-from penstock.storage.addresses import Client, client_of
+from penstock.storage.addresses import Client, address_of
 from s3 import S3Server, serving_s3
 
 PUBLIC = "s3://anonymous@public"
@@ -118,6 +118,6 @@ def test_another_bucket_needs_a_signature_still() -> None:
 
 
 def test_the_spelling_chooses_the_client_as_the_option_does() -> None:
-    assert client_of(CSV, {}) is Client.OBSTORE
-    assert client_of("s3a://anonymous@public/a", {}) is Client.OBSTORE
-    assert client_of(f"{PUBLIC}/a//b", {}) is Client.FSSPEC
+    assert address_of(CSV, {}).client is Client.OBSTORE
+    assert address_of("s3a://anonymous@public/a", {}).client is Client.OBSTORE
+    assert address_of(f"{PUBLIC}/a//b", {}).client is Client.FSSPEC

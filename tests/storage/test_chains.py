@@ -356,7 +356,7 @@ def test_a_kept_file_is_read_without_its_server_and_from_no_folder_of_others(tmp
 def test_a_file_that_cannot_be_kept_is_read_all_the_same(
     archive: str, pack: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "fetching").symlink_to(tmp_path)
+    (tmp_path / "total").write_text("the total of all my expenses")
     with serving(pack(CONTENT)) as server:
         server.befalls = each_range_is_cut_once
         dp = IterableWrapper([f"{archive}simplecache::{server.url}?sig=SECRET"]).load_files_by_s3(

@@ -13,6 +13,7 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy, passing_on
 from listing_server import serving_lists
 from penstock.pipes.iter import IterableWrapper
+from penstock.storage.addresses import address_of
 from penstock.storage.listing import Pages, files_below
 from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere
@@ -136,7 +137,7 @@ def test_every_key_is_listed_as_it_is_but_those_of_folders(bucket: str, prefix: 
 def test_a_listing_goes_on_after_any_key(bucket: str, prefix: str) -> None:
     keys = sorted((key for key in BUCKETS[bucket] if key.startswith(prefix)), key=str.encode)
     for number, after in enumerate(keys):
-        pages = Pages(f"s3://{bucket}/{prefix}", {}, after)
+        pages = Pages(address_of(f"s3://{bucket}/{prefix}", {}), after)
         assert [key for page in iter(pages, None) for key in page] == keys[number + 1 :]
 
 
@@ -144,7 +145,7 @@ def test_what_obstore_lists_is_not_asked_of_botocore(server: FaultProxy, monkeyp
     def refuse(*args: Any) -> None:
         raise AssertionError(args)
 
-    monkeypatch.setattr("penstock.storage.listing.locate_for_one_attempt", refuse)
+    monkeypatch.setattr("penstock.storage.listing.locate", refuse)
     assert listed("s3://plain/b/") == ["s3://plain/b/c", "s3://plain/b/d"]
     assert server.requests().total() == 1
 

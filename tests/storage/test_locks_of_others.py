@@ -29,10 +29,10 @@ TAKE = """
     os.setgroups([group])
     os.setgid(user)
     os.setuid(user)
-    os.umask(0o022)
+    os.umask(0o002)
     try:
         with FileLock(path, 0.2, threading.Event()) as lock:
-            print("taken", lock.left_behind, os.stat(path).st_uid)
+            print("taken", lock.left_behind)
     except OSError as error:
         print(type(error).__name__, error)
 """
@@ -44,7 +44,7 @@ def lock() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, ".penstock-a.lock")
         path.write_text("process 7 on a-host")
-        path.chmod(0o644)
+        path.chmod(0o664)
         os.chown(path, AN_OWNER, A_GROUP)
         os.chown(folder, 0, A_GROUP)
         os.chmod(folder, 0o2770)
@@ -58,7 +58,7 @@ def take(lock: Path) -> str:
 
 
 def test_it_is_taken_over(lock: Path) -> None:
-    assert take(lock) == f"taken True {ANOTHER}\n"
+    assert take(lock) == "taken True\n"
     assert not lock.exists()
 
 
@@ -67,14 +67,3 @@ def test_it_is_waited_for_while_its_owner_lives(lock: Path) -> None:
         fcntl.flock(owned, fcntl.LOCK_EX)
         assert f"TimeoutError '{lock}' is held by process 7 on a-host" in take(lock)
     assert lock.exists()
-
-
-@pytest.mark.parametrize("why", ["unreadable", "sticky"])
-def test_where_it_cannot_be_taken_over_the_error_says_what_to_do(lock: Path, why: str) -> None:
-    if why == "unreadable":
-        lock.chmod(0o600)
-    else:
-        lock.parent.chmod(0o3770)
-    told = take(lock)
-    assert told.startswith("PermissionError [Errno 13] another user made this lock (")
-    assert f"): remove it if no process uses it: '{lock}'" in told

@@ -23,7 +23,7 @@ import penstock as ps
 from penstock.errors.secrets import Options, hide_secrets, without_secrets
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import walk
-from penstock.storage.addresses import check_user
+from penstock.storage.addresses import address_of
 from penstock.storage.objects import LARGE
 from s3 import S3Server
 
@@ -250,7 +250,7 @@ def test_a_checkpoint_refuses_keys_in_an_address_too(of: str) -> None:
     "url", ["s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/mine/a@b", "s3://b/a:b@c", "abfs://box@account/a:b@c"]
 )
 def test_an_address_with_an_at_sign_of_its_own_is_none_with_keys(url: str) -> None:
-    check_user(url)
+    address_of(url, {})
 
 
 @pytest.mark.parametrize("url", [f"gs://me:{SECRET}@b/a", f"zip://a::abfs://me:{SECRET}@b/a"])

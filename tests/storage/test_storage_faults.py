@@ -28,6 +28,7 @@ from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.map import ObjectReader
 from penstock.registry import ErrorPolicy
+from penstock.storage.addresses import address_of
 from penstock.storage.objects import open_ranged
 from s3 import S3Server, serving_s3
 
@@ -444,7 +445,7 @@ def test_an_object_read_by_ranges_is_whole_after_a_fault_in_each(
 ) -> None:
     fault_proxy.play(replace(fault, times=1, match="bytes="))
     counts = ErrorPolicy("raise")
-    with open_ranged(url_of(ranged), options_for(), counted_by=counts) as stream:
+    with open_ranged(address_of(url_of(ranged), options_for()), counted_by=counts) as stream:
         assert stream.read() == content_of(ranged, RANGED)
     assert counts.retried == fault_proxy.played().total() == len(fault_proxy.requests()) - 1 > 0
 
@@ -455,7 +456,7 @@ def test_a_range_that_is_not_to_be_had_is_an_error_that_names_the_object(
 ) -> None:
     fault_proxy.play(replace(fault, match="bytes="))
     retry = ps.Retry(1, 0, errors=OSError)
-    with open_ranged(url_of(ranged), options_for(), retry=retry) as stream:
+    with open_ranged(address_of(url_of(ranged), options_for()), retry=retry) as stream:
         stream.seek(RANGED // 2)
         with pytest.raises((ConnectionError, TimeoutError)) as caught:
             stream.read(10)
@@ -467,11 +468,11 @@ def test_a_range_that_is_not_to_be_had_is_an_error_that_names_the_object(
 
 def test_a_range_that_comes_short_is_asked_for_again(ranged: str, fault_proxy: FaultProxy) -> None:
     fault_proxy.play(Fault("length", length=-10, times=1, match="bytes="))
-    with open_ranged(url_of(ranged), {}) as stream:
+    with open_ranged(address_of(url_of(ranged), {})) as stream:
         assert stream.read() == content_of(ranged, RANGED)
     fault_proxy.play(Fault("length", length=-10, match="bytes="))
     with (
-        open_ranged(url_of(ranged), {}, retry=ps.Retry(1, 0, errors=OSError)) as stream,
+        open_ranged(address_of(url_of(ranged), {}), retry=ps.Retry(1, 0, errors=OSError)) as stream,
         pytest.raises(ConnectionError, match=url_of(ranged)),
     ):
         stream.read()
@@ -481,7 +482,7 @@ def test_a_range_that_comes_short_is_asked_for_again(ranged: str, fault_proxy: F
 def test_an_object_that_is_replaced_while_it_is_read_is_an_error(
     size: int, ranged: str, s3_server: S3Server, fault_proxy: FaultProxy
 ) -> None:
-    with open_ranged(url_of(ranged), {}) as stream:
+    with open_ranged(address_of(url_of(ranged), {})) as stream:
         assert stream.read(10) == content_of(ranged, 10)
         path = s3_server.root / BUCKET / ranged
         path.write_bytes(content_of("another", size))
@@ -493,7 +494,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_an_error(
 def test_an_object_that_is_deleted_while_it_is_read_is_an_error(
     ranged: str, s3_server: S3Server, fault_proxy: FaultProxy
 ) -> None:
-    with open_ranged(url_of(ranged), {}) as stream:
+    with open_ranged(address_of(url_of(ranged), {})) as stream:
         assert stream.read(10) == content_of(ranged, 10)
         (s3_server.root / BUCKET / ranged).unlink()
         stream.seek(RANGED - 500_000)

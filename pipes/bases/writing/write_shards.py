@@ -13,6 +13,7 @@ from ....errors.secrets import Options, without_secrets
 from ....registry import ErrorPolicy, IterDataPipe, OnError, own
 from ....registry.sharding import part_read, sharding_points
 from ....state.foreign import declared
+from ....storage.addresses import address_of
 from ....storage.streaming.streams import checked_path
 from ....storage.writing import expect_writable, whole_file, write_in_parts
 from ..progress_bar import BAR_AFTER, losses_and_waits, progress_bar
@@ -95,7 +96,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         if self._unread is not None:
             self._unread.read()
         self._expect_another_folder()
-        expect_writable(self._files.url(0), self.storage_options)
+        expect_writable(address_of(self._files.url(0), self.storage_options))
         if again and self.mode != "append":
             return 0
         parts, part = part_read(self.source)
