@@ -6,13 +6,12 @@ from ..errors.optional import PREPARATIONS
 from ..errors.policy import ErrorPolicy, OnError, Retry, Skip
 from ..errors.provenance import Provenance, ReadRows, joined_provenance
 from ..state.copying import copy_of
-from ..state.error_context import add_error_context
+from ..state.error_context import add_error_context, provenance_of
 from ..state.fields import Tally, own
 from ..state.foreign import SHARDING_PRIORITIES, DataChunk
 from ..state.graph import sources_first, sources_of, walk
 from ..state.header import chain_shape, check_state, header
 from ..state.node import Node
-from ..state.origin import provenance_of
 from ..state.passes import require_end
 from ..state.replay import Reading, Throttle
 from ..state.run import replace_live_iterator

@@ -3656,11 +3656,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
         Items are batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors`
-        converts their columns, with `dtypes`. Or they are rows, such as dicts of numbers, text and tensors, and tuples.
-        `collate` stacks them. `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where
-        it does not, Arrow batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps
-        lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader
-        then has the chain's length, which is otherwise unknown in advance.
+        converts their columns, with `dtypes`. Or they are rows, such as dicts and tuples, and `collate` stacks them.
+        `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where it does not, Arrow
+        batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps lists, is then an
+        error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader then has the chain's
+        length, which is otherwise unknown in advance.
 
         `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
         else a random one, gives each epoch another order. `collate_fn` replaces all conversions. Where the kind of items
@@ -4151,11 +4151,11 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
         Items are batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors`
-        converts their columns, with `dtypes`. Or they are rows, such as dicts of numbers, text and tensors, and tuples.
-        `collate` stacks them. `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where
-        it does not, Arrow batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps
-        lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader
-        then has the chain's length, which is otherwise unknown in advance.
+        converts their columns, with `dtypes`. Or they are rows, such as dicts and tuples, and `collate` stacks them.
+        `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where it does not, Arrow
+        batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps lists, is then an
+        error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader then has the chain's
+        length, which is otherwise unknown in advance.
 
         `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
         else a random one, gives each epoch another order. `collate_fn` replaces all conversions. Where the kind of items

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from .error_context import NO_ITEM, last_item, local_of
 from .foreign import OurPipe
-from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .nesting import let_steps_nest
+from .graph import DataPipe, is_one_of_several, let_steps_nest, sources_of, walk
 from .node import Node, ReadFrom
 from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect
 from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain

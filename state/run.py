@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 from ..errors.notes import describe_item
 from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of, shorten_traceback
 from .foreign import TorchIterDataPipe
-from .nesting import let_steps_nest
+from .graph import let_steps_nest
 from .passes import Pass
 from .seeds import FIRST_PASS
 from .sources import SourceLink

@@ -53,11 +53,11 @@ def iter_torch_batches(
     """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
     Items are batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors`
-    converts their columns, with `dtypes`. Or they are rows, such as dicts of numbers, text and tensors, and tuples.
-    `collate` stacks them. `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where
-    it does not, Arrow batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps
-    lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader
-    then has the chain's length, which is otherwise unknown in advance.
+    converts their columns, with `dtypes`. Or they are rows, such as dicts and tuples, and `collate` stacks them.
+    `batched` tells the kind, or else the chain does, as after `ps.read_parquet` or `rows`. Where it does not, Arrow
+    batches are batches, and other items are rows; a dict of only tensors and arrays, and perhaps lists, is then an
+    error. With `batch_size=None`, each item is a batch, and only converted to tensors. The loader then has the chain's
+    length, which is otherwise unknown in advance.
 
     `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
     else a random one, gives each epoch another order. `collate_fn` replaces all conversions. Where the kind of items
@@ -82,10 +82,7 @@ def iter_torch_batches(
     known = gives_batches(chain) if batched is None else batched
     if batch_size is None and known is False:
         raise ValueError("the chain's items are rows: give a batch_size, the number of rows in a batch")
-    if known is not None and collate_fn is not None and not isinstance(collate_fn, _InFormat):
-        collate_fn = _InFormat("numpy", collate_fn)
-    if known and isinstance(collate_fn, _InFormat):
-        chain = keeping_times(chain, collate_fn.format)
+    chain, collate_fn = _in_arrays(chain, known, collate_fn)
     chain = _columns(chain, batch_size, known, dtypes, collate_fn)
     are_tensors = bool(known) and collate_fn is None
     in_main_process = are_tensors and not _is_of_ranks(service)
@@ -187,6 +184,19 @@ def _service(
             num_workers, worker_prefetch_cnt=prefetch_batches, main_prefetch_cnt=prefetch_batches
         )
     return service or InProcessReadingService(prefetch_batches)
+
+
+def _in_arrays(
+    chain: IterDataPipe[Any], known: bool | None, collate_fn: Callable[[Any], Any] | None
+) -> tuple[IterDataPipe[Any], Callable[[Any], Any] | None]:
+    """Let `collate_fn` receive arrays where the kind of the items is known; the chain then keeps their times."""
+    if collate_fn is None:
+        return chain, None
+    if known is not None and not isinstance(collate_fn, _InFormat):
+        collate_fn = _InFormat("numpy", collate_fn)
+    if known and isinstance(collate_fn, _InFormat):
+        chain = keeping_times(chain, collate_fn.format)
+    return chain, collate_fn
 
 
 def _columns(

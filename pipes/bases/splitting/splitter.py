@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 
 from ....registry import IterDataPipe, Node, PassPath, add_error_context, capture, own, replace_live_iterator, walk
 from ....state.fields import NotPlain
-from ....state.nesting import let_steps_nest
+from ....state.graph import let_steps_nest
 from ....state.sources import SourceLink
 from .branch import Branch
 from .generation import Entry, Generation, Queue
