@@ -3669,8 +3669,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         while the batch before is used. `drop_last` drops a short last batch.
 
         A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
-        chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
-        are cut, and which may be short.
+        chain's sharding points. A `reading_service` replaces these two arguments.
 
         Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 
@@ -4164,8 +4163,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         while the batch before is used. `drop_last` drops a short last batch.
 
         A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
-        chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
-        are cut, and which may be short.
+        chain's sharding points. A `reading_service` replaces these two arguments.
 
         Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 

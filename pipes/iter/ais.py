@@ -8,8 +8,7 @@ from typing import IO, Any
 from ...errors.optional import require
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
-from ..bases.listing import check_length, promised
-from ..bases.opener import Opener
+from ..bases.listers_and_openers import Opener, check_length, promised
 
 __all__ = ["AISFileLister", "AISFileLoader"]
 

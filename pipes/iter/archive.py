@@ -16,7 +16,7 @@ from ...registry.traits import Trait
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
 from ...storage.streaming.zips import opened_part, opened_zip
-from ..bases.listing import check_length, promised
+from ..bases.listers_and_openers import check_length, promised
 from ..files.members import Member, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream
 from ..files.tars import HEADER_BYTES, MODES, OtherMembers, opened_tar

@@ -16,7 +16,7 @@ from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole,
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes
 from ...storage.streaming.zips import opened_zip
-from ..bases.listing import check_length
+from ..bases.listers_and_openers import check_length
 from ..bases.one_to_one import OneToOne
 from ..files.compression import KINDS, decompressed, kind_of, with_start
 from ..files.members import Member, OpenArchive, seekable

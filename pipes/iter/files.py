@@ -10,8 +10,7 @@ from typing import IO, Any
 
 from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
-from ..bases.listing import Lister, Roots, check_length, files_in, matches, promised
-from ..bases.opener import Opener
+from ..bases.listers_and_openers import Lister, Opener, Roots, check_length, files_in, matches, promised
 from ..files.streams import path_and_stream
 
 __all__ = ["FileLister", "FileOpener", "StreamReader"]

@@ -15,7 +15,7 @@ from ...errors.secrets import Options, without_secrets
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
-from ..bases.opener import Opener
+from ..bases.listers_and_openers import Opener
 
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
 

@@ -13,7 +13,7 @@ from ...storage.addresses import is_local_path
 from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
 from ..bases.drawing import Shuffling, in_random_order
-from ..bases.listing import Roots
+from ..bases.listers_and_openers import Roots
 from .list_tables import TableFileLister
 
 __all__ = ["ImageFolderLister", "ImageFolderShuffler", "LabelledFile"]

@@ -11,8 +11,7 @@ from ...errors.optional import require
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
-from ..bases.listing import Lister, Roots, matches
-from ..bases.opener import Opener
+from ..bases.listers_and_openers import Lister, Opener, Roots, matches
 from .save import ItemSaver
 
 __all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]

@@ -17,7 +17,7 @@ from ...storage.file_systems import is_file, locate, urls_below
 from ...storage.listing import files_below
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
-from ..bases.listing import Lister, Roots, files_in, matches
+from ..bases.listers_and_openers import Lister, Roots, files_in, matches
 from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values
 

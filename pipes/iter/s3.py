@@ -23,7 +23,7 @@ from ...storage.streaming.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from ..bases.ahead.tuning import DERIVED, tuner_of_pool
 from ..bases.ahead.works_ahead import WorksAhead
-from ..bases.listing import check_length, matches, promised
+from ..bases.listers_and_openers import check_length, matches, promised
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 

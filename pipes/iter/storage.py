@@ -12,8 +12,7 @@ from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate, opened, urls_below
 from ...storage.streaming.streams import checked_path, is_binary
-from ..bases.listing import Lister, Roots, files_in, matches
-from ..bases.opener import Opener
+from ..bases.listers_and_openers import Lister, Opener, Roots, files_in, matches
 
 __all__ = [
     "FSSpecFileLister",

@@ -14,7 +14,7 @@ import torch
 from ...errors.optional import require
 from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe
 from ...storage.streaming.streams import checked_path, expect_bytes
-from ..bases.listing import check_length, promised
+from ..bases.listers_and_openers import check_length, promised
 from ..files.streams import path_and_stream
 from .archive import Unpacker
 

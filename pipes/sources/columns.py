@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
-from ..bases.listing import expect_roots
+from ..bases.listers_and_openers import expect_roots
 from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader

@@ -66,8 +66,7 @@ def iter_torch_batches(
     while the batch before is used. `drop_last` drops a short last batch.
 
     A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead; processes divide the stream at the
-    chain's sharding points. A `reading_service` replaces these two arguments. The page of columns says where batches
-    are cut, and which may be short.
+    chain's sharding points. A `reading_service` replaces these two arguments.
 
     Raises TypeError or ValueError for wrong arguments; reading raises what `to_tensors`, `rebatch`, `collate` raise.
 
@@ -80,13 +79,10 @@ def iter_torch_batches(
     service = _service(reading_service, num_workers, prefetch_batches)
     chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
-    if batch_size is None and known is False:
-        raise ValueError("the chain's items are rows: give a batch_size, the number of rows in a batch")
-    chain, collate_fn = _in_arrays(chain, known, collate_fn)
+    chain, collate_fn = _in_arrays(chain, batch_size, known, collate_fn)
     chain = _columns(chain, batch_size, known, dtypes, collate_fn)
     are_tensors = bool(known) and collate_fn is None
-    in_main_process = are_tensors and not _is_of_ranks(service)
-    chain = _cut(chain, batch_size, local_shuffle_buffer_size, drop_last, in_main_process)
+    chain = _cut(chain, batch_size, local_shuffle_buffer_size, drop_last, are_tensors and not _is_of_ranks(service))
     chain = chain if are_tensors else _Finisher(chain, collate_fn, dtypes)
     return _loader(chain if device is None else DeviceMover(chain, device), service, local_shuffle_seed)
 
@@ -187,9 +183,11 @@ def _service(
 
 
 def _in_arrays(
-    chain: IterDataPipe[Any], known: bool | None, collate_fn: Callable[[Any], Any] | None
+    chain: IterDataPipe[Any], batch_size: int | None, known: bool | None, collate_fn: Callable[[Any], Any] | None
 ) -> tuple[IterDataPipe[Any], Callable[[Any], Any] | None]:
     """Let `collate_fn` receive arrays where the kind of the items is known; the chain then keeps their times."""
+    if batch_size is None and known is False:
+        raise ValueError("the chain's items are rows: give a batch_size, the number of rows in a batch")
     if collate_fn is None:
         return chain, None
     if known is not None and not isinstance(collate_fn, _InFormat):

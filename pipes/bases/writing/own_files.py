@@ -12,7 +12,7 @@ from ....registry import walk
 from ....state.foreign import declared, declares
 from ....state.graph import DataPipe, sources_of
 from ....storage.addresses import parts_of
-from ..listing import matches
+from ..listers_and_openers import matches
 from .numbered_files import NumberedFiles
 
 __all__ = ["step_that_reads"]

@@ -1,16 +1,18 @@
-"""Base of the file listers."""
+"""Bases of the listers and openers of files."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, ClassVar, NoReturn
 
 from ...registry import ErrorPolicy, IterDataPipe, OnError
+from ...registry.traits import Trait
 from ...state.foreign import TorchIterDataPipe
 from ...storage.local.atomic import is_part
 from ...storage.streaming.streams import checked_path
+from .one_to_one import OneToOne
 
 Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe[str]
 
@@ -97,3 +99,25 @@ def _are(values: object, kinds: type | tuple[type, ...]) -> bool:
 
 def _raise(error: OSError) -> NoReturn:
     raise error
+
+
+class Opener(OneToOne[tuple[str, IO[Any]]]):
+    """Yield the path or URL and the stream of each file: a base class."""
+
+    traits: ClassVar[tuple[Trait, ...]] = ("opens",)
+    length = -1
+
+    def __init__(self, source: IterDataPipe[str], on_error: OnError) -> None:
+        self.source = source
+        self.on_error = on_error
+        self.error_policy = ErrorPolicy(on_error)
+
+    def _open(self, item: Any) -> tuple[str, IO[Any]]:
+        """Return the path or URL of an item, and the stream."""
+        raise NotImplementedError(f"{type(self).__name__} must define _open")
+
+    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
+        return self._open
+
+    def __len__(self) -> int:
+        return self.length if self.length >= 0 else super().__len__()
