@@ -125,7 +125,7 @@ def test_laws(where: str, places: dict[str, str]) -> None:
 
 # ImageNet
 
-WNIDS = (Path(D.__file__).parent / "vision" / "categories" / "imagenet_wnids.txt").read_text().split()
+WNIDS = (Path(D.__file__).parent / "categories" / "imagenet_wnids.txt").read_text().split()
 
 
 def imagenet() -> dict[str, bytes]:

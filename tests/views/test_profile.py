@@ -3,6 +3,7 @@
 import functools
 import json
 import random
+import statistics
 import time
 
 import numpy as np
@@ -140,7 +141,9 @@ def test_the_times_of_fast_steps_leave_out_the_timing():
         in_all.append(profile.seconds)
     assert by_name(profile)["filter"].items == 13_333
     timing = min(in_all) - min(alone)
-    assert 0.3 * min(alone) < min(shown) < min(alone) + 0.7 * timing  # what interrupts the timing is left in
+    # What interrupts the steps is left in; what interrupts the measuring of the cost makes too much of it.
+    assert 0.3 * min(alone) < statistics.median(shown)
+    assert min(shown) < min(alone) + 0.7 * timing
 
 
 def test_the_steps_of_a_map_style_chain_are_measured_each():
