@@ -87,6 +87,7 @@ class _Upload(io.RawIOBase):
         while left:
             if self._part.tell() == self._size:
                 self._submit()
+                self._part = _allocated(self._size)
             taken = self._part.write(left[: self._size - self._part.tell()])
             left = left[taken:]
         return length
@@ -141,8 +142,8 @@ class _Upload(io.RawIOBase):
         while self._sent - len(self._parts) == AT_ONCE:
             self._arrive()
         self._sent += 1
+        self._part.truncate()
         self._threads.submit(self._sent, (self._sent, self._part))
-        self._part = io.BytesIO()
 
     def _arrive(self) -> None:
         number, part, error = self._arrivals.get()
@@ -166,6 +167,15 @@ class _Upload(io.RawIOBase):
 
         body = arguments.get("Body")
         return self._ask(request)
+
+
+def _allocated(size: int) -> io.BytesIO:
+    """Return a buffer with memory for `size` bytes: one that grows takes up to twice as much."""
+    buffer = io.BytesIO()
+    buffer.seek(size - 1)
+    buffer.write(b"\0")
+    buffer.seek(0)
+    return buffer
 
 
 def _client_of(options: Mapping[str, Any]) -> Any:
