@@ -64,14 +64,13 @@ def _check_answer(request: Any, answer: Any) -> None:
     asked = {name.lower(): _text(value) for name, value in request.headers.items()}
     if "range" not in asked:
         return
-    expect_range(asked["range"], 206, headers)  # whichever status a server gives a range, it must say which range it is
+    expect_range(asked["range"], 206, headers)  # some servers give a range the status 200: they must name it, too
     version = asked.get("if-match", "")
     if version and _bare(headers.get("ETag", version)) != _bare(version):
         raise OSError(errno.ESTALE, REPLACED)
     if came := re.match(r"bytes (\d+)-(\d+)/", headers.get("Content-Range", "")):
-        headers.setdefault(
-            "Content-Length", str(int(came[2]) + 1 - int(came[1]))
-        )  # so that a truncated body is noticed
+        # Set, so that a truncated body is noticed.
+        headers.setdefault("Content-Length", str(int(came[2]) + 1 - int(came[1])))
 
 
 def _text(value: str | bytes) -> str:
