@@ -243,17 +243,18 @@ def test_a_fork_whose_source_ended_reads_little_again() -> None:
     pulled = []
 
     def chain() -> Any:
-        first, second = numbers(range(30_000)).map(lambda item: pulled.append(item) or item).fork(2, buffer_size=10**6)
+        first, second = numbers(range(3000)).map(lambda item: pulled.append(item) or item).fork(2, buffer_size=10**6)
         return first.concat(second)
 
     dp, resumed = chain(), chain()
-    iterator = iter(dp)
-    for _ in range(59_990):
-        next(iterator)
-    resumed.load_state_dict(passed_on(dp))
+    with snapshots(float("inf")):  # by the clock, a busy machine takes too few
+        iterator = iter(dp)
+        for _ in range(5990):
+            next(iterator)
+        resumed.load_state_dict(passed_on(dp))
     pulled.clear()
-    assert list(resumed) == list(range(29_990, 30_000))
-    assert len(pulled) < 15_000
+    assert list(resumed) == list(range(2990, 3000))
+    assert len(pulled) < 100
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["next epoch", "next round of a cycle"])
