@@ -22,7 +22,6 @@ from fault_proxy import FaultProxy, passing_on
 from http_server import serving_http
 from penstock import IterDataPipe, MapDataPipe
 from penstock.registry import operators
-from programs import workers_of_ray_forked
 from s3 import S3Server, serving_s3
 from terminal import Terminal
 
@@ -196,8 +195,7 @@ def local_ray() -> Iterator[None]:
     import ray
 
     options: dict[str, Any] = {"include_dashboard": False, "logging_level": "ERROR"}
-    with workers_of_ray_forked():
-        ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
+    ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
     yield
     ray.shutdown()
     signal.signal(signal.SIGINT, on_control_c)

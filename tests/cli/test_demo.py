@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -11,14 +12,13 @@ import torch
 
 from penstock import cli
 from penstock.cli import demo
-from programs import python
 
 pytestmark = pytest.mark.timeout(180)
 
 
 def run_demo(*arguments, cwd, env=None):
     return subprocess.run(
-        [python(), "-m", "penstock.cli", "demo", *arguments],
+        [sys.executable, "-m", "penstock.cli", "demo", *arguments],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         capture_output=True,

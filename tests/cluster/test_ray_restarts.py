@@ -13,7 +13,6 @@ import ray
 import models
 import penstock as ps
 from models import Scaler
-from programs import workers_of_ray_forked
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -23,8 +22,7 @@ for module in (sys.modules[__name__], models):
 
 
 def start_ray() -> None:
-    with workers_of_ray_forked():
-        ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=128 * 2**20, logging_level="ERROR")
+    ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=128 * 2**20, logging_level="ERROR")
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from programs import workers_of_ray_forked
 
 
 def slowly(item: int) -> tuple[int, str]:
@@ -26,8 +25,7 @@ def test_where_a_node_is_lost_its_actors_go_on_on_another(monkeypatch: pytest.Mo
     node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 2**27}
     cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     try:
-        with workers_of_ray_forked():
-            nodes = [cluster.add_node(**node, resources={"reader": 1}) for _ in range(2)]
+        nodes = [cluster.add_node(**node, resources={"reader": 1}) for _ in range(2)]
         ray.init(address=cluster.address, logging_level="ERROR", log_to_driver=False)
         dp = ps.iter.IterableWrapper(range(300)).sharding_filter().map(slowly)
         service = ps.RayReadingService(2, num_shards=4, resources_per_worker={"CPU": 0.5, "reader": 0.5})

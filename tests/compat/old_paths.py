@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
-
-from programs import python
 
 
 def run(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python(), *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=50,

@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -18,8 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from programs import python
-
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -27,7 +26,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 def started(name: str, *arguments: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A program that is running, and is ended with what stands in the `with`."""
     with subprocess.Popen(
-        [python(), "-m", "penstock.compat", str(PROGRAMS / f"{name}.py"), *map(str, arguments)],
+        [sys.executable, "-m", "penstock.compat", str(PROGRAMS / f"{name}.py"), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

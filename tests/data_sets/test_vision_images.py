@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from penstock.datasets import facts
 from penstock.datasets.facts import labels
 from penstock.datasets.vision import images
 from penstock.datasets.vision.images import as_boxes, as_image, as_mask, decoded, decoded_mask
-from programs import python
 from served import FileServer, served
 from vision_items import image_file, jpeg, tv_tensors, v2
 
@@ -90,7 +90,7 @@ def test_a_torchvision_that_does_not_load_is_none() -> None:
         "import numpy as np\n"
         "print(tv_tensors(), type(as_image(np.zeros((2, 2), np.uint8))).__name__)"
     )
-    ended = subprocess.run([python(), "-c", program], capture_output=True, text=True, timeout=40, check=True)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True)
     assert ended.stdout == "None Tensor\n"
 
 

@@ -17,7 +17,6 @@ from test_pages import AFTER, BEFORE
 
 import penstock as ps
 from penstock.registry import apply_sharding
-from programs import python
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "trainers.md").read_text()
@@ -26,7 +25,7 @@ BATCHES = 24
 
 
 def torchrun(ranks: int, program: Path, *arguments: str) -> list[str]:
-    command = [python(), "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     done = subprocess.run([*command, str(program), *arguments], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -50,7 +49,7 @@ def test_a_loop_of_ones_own_goes_on_on_another_number_of_ranks(tmp_path: Path) -
 @pytest.mark.timeout(150)
 def test_ranks_that_are_killed_go_on_as_one_and_as_three() -> None:
     tutorial = ROOT / "tutorials" / "distributed_training.py"
-    done = subprocess.run([python(), str(tutorial)], capture_output=True, text=True, timeout=140)
+    done = subprocess.run([sys.executable, str(tutorial)], capture_output=True, text=True, timeout=140)
     assert done.returncode == 0, done.stderr
     killed, one, three = done.stdout.splitlines()
     assert killed.startswith("2 ranks were killed; their last checkpoint came after")
@@ -109,7 +108,7 @@ def test_ray_train_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(
     (tmp_path / "drive.py").write_text(RAY_TRAIN)
     ray = {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2"}
     environment = {**os.environ, **ray}  # each report waits for the next of its health checks
-    command = [python(), str(tmp_path / "drive.py"), str(tmp_path / "runs")]
+    command = [sys.executable, str(tmp_path / "drive.py"), str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=190, env=environment)
     assert done.returncode == 0, done.stderr
     # What ranks print may come twice.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import torch
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from programs import python
 from resuming import assert_resumes_everywhere
 
 SCHEMA = pa.schema([("id", pa.int16()), pa.field("text", pa.large_string(), metadata={"kind": "x"})], {"from": "tests"})
@@ -377,5 +377,5 @@ def test_importing_penstock_and_chaining_imports_no_pyarrow() -> None:
         dp = ps.iter.IterableWrapper([1]).dataframe(columns=["x"])
         print("pyarrow" in sys.modules)
     """
-    done = subprocess.run([python(), "-c", "\n".join(map(str.strip, code.splitlines()))], capture_output=True)
+    done = subprocess.run([sys.executable, "-c", "\n".join(map(str.strip, code.splitlines()))], capture_output=True)
     assert done.stdout.strip() == b"False", done.stderr

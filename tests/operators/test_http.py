@@ -20,7 +20,6 @@ import penstock as ps
 from http_server import CONTENT, LARGE
 from penstock.pipes.iter import GDriveReader, HttpReader, IterableWrapper, OnlineReader
 from penstock.testing import check_operator
-from programs import python
 from resuming import assert_resumes_everywhere
 
 READERS = [HttpReader, GDriveReader, OnlineReader]
@@ -223,7 +222,7 @@ def test_importing_the_package_imports_none_of_the_optional_libraries() -> None:
     code = (
         "import sys, penstock; found = {'requests', 'iopath', 'aistore', 'datasets'} & {*sys.modules}; assert not found"
     )
-    subprocess.run([python(), "-c", code + ", found"], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code + ", found"], check=True, timeout=60)
 
 
 # Google Drive

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import subprocess
+import sys
 import textwrap
 import threading
 import time
@@ -14,7 +15,6 @@ import torch
 
 import penstock as ps
 from penstock.workers import event_loop
-from programs import python
 from resuming import assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(30)
@@ -37,7 +37,6 @@ def collecting_garbage_is_quick():
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
-    python()  # its pipes stay for the next program
     gc.collect()
     before = psutil.Process().num_fds()
     yield
@@ -298,7 +297,7 @@ def test_a_program_that_ends_with_a_live_async_iterator_ends(tmp_path):
         next(running)
         """
     )
-    done = subprocess.run([python(), "-c", script], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 import textwrap
 import threading
 from contextlib import ExitStack
@@ -19,7 +20,6 @@ from archives import tar_of
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
 from penstock.storage import writing
 from penstock.storage.local.locks import FileLock
-from programs import kill, process_id, python
 from resuming import assert_resumes_everywhere, passed_on
 
 FileOpener, IterableWrapper = ps.iter.FileOpener, ps.iter.IterableWrapper
@@ -561,7 +561,7 @@ def start(tmp_path):
 
         def begin(count, what="make"):
             process = subprocess.Popen(
-                [python(), str(program), str(tmp_path), str(count), what],
+                [sys.executable, str(program), str(tmp_path), str(count), what],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -593,7 +593,8 @@ def test_after_kill_9_in_the_middle_of_a_write_the_next_goes_on_at_once_and_serv
     assert half[0] == ".penstock-0.lock"
     assert [name.rpartition(".")[2] for name in half] == ["lock", "partial"]
     assert list(ps.iter.FileLister(str(tmp_path / "made"), masks=["*", "*.lock"])) == []
-    kill(killed)
+    killed.kill()
+    killed.wait(20)
     assert waiting.communicate(timeout=20)[0].split() == ["0", "1", "2"]
     assert below(tmp_path / "made") == ["0", "1", "2"]
     assert (tmp_path / "made" / "0").read_text() == "0" * 1000
@@ -605,7 +606,8 @@ def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
 
     class Waiting(threading.Event):
         def wait(self, timeout=None):
-            kill(killed)
+            killed.kill()
+            killed.wait(20)
             return False
 
     with FileLock(str(tmp_path / "made" / ".penstock-0.lock"), 20, Waiting()) as lock:
@@ -615,7 +617,8 @@ def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
 def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, start):
     killed = start(1, "folder")
     assert killed.stdout.readline() == "writing\n"
-    kill(killed)
+    killed.kill()
+    killed.wait(20)
     made = tmp_path / "made"
     assert (made / "0" / "first").exists()
 
@@ -646,7 +649,7 @@ def test_an_owner_that_lives_is_waited_for_no_longer_than_the_timeout_and_named(
     dp = IterableWrapper(["0"]).on_disk_cache(lambda item: tmp_path / "made" / item)
     with pytest.raises(
         TimeoutError,
-        match=rf"made/.penstock-0.lock' is held by process {process_id(owner)} on \S+, which has not .* 0.2 s",
+        match=rf"made/.penstock-0.lock' is held by process {owner.pid} on \S+, which has not .* 0.2 s",
     ):
         list(dp.map(Maker()).end_caching(same_filepath_fn=True, timeout=0.2))
 

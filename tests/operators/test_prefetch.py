@@ -3,6 +3,7 @@
 import gc
 import itertools
 import subprocess
+import sys
 import textwrap
 import threading
 import time
@@ -15,7 +16,6 @@ import pytest
 import penstock as ps
 import penstock.pipes.bases.ahead.reading_ahead as ahead_family
 from penstock.registry import IterDataPipe, Throttle, own
-from programs import python
 from resuming import NEVER, assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -160,7 +160,7 @@ def test_a_program_that_ends_while_torch_computes_ahead_ends_well():
         next(running)
         """
     )
-    done = subprocess.run([python(), "-c", script], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -6,6 +6,7 @@ import gc
 import json
 import pickle
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,6 @@ import penstock as ps
 from penstock.pipes.columns.files import ColumnFile
 from penstock.pipes.columns.origins import RowGroup
 from penstock.pipes.iter import IterableWrapper
-from programs import python
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server
 
@@ -625,7 +625,7 @@ for place in ({str(bucket)!r}, "s3://columns-end"):
         next(globals()[f"{{place}} {{kind}}"])
 print("end")
 """
-    done = subprocess.run([python(), "-c", code], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert (done.stdout, done.stderr, done.returncode) == ("end\n", "", 0)
 
 

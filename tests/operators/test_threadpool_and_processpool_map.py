@@ -26,7 +26,6 @@ import penstock.pipes.iter.parallel as parallel_family
 import penstock.workers.threads as threads_of_a_pass
 from penstock.registry import Throttle
 from penstock.workers import transport
-from programs import kill, python
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(30)
@@ -73,7 +72,6 @@ def collecting_garbage_is_quick():
 def nothing_is_left_behind():
     """After each test: no thread, no process of ours, no more descriptors than before."""
     list(numbers([1]).processpool_map(abs, workers=1))  # the fork server stays for the next pool
-    python()  # and this one for the next program
     gc.collect()
     before = psutil.Process().num_fds()
     yield
@@ -715,7 +713,7 @@ def test_a_program_that_ends_with_a_live_iterator_ends(method, program, tmp_path
         )
         + program
     )
-    done = subprocess.run([python(), script], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=25)
     assert (done.returncode, done.stdout, done.stderr) == (0, "run\n", "")
 
 
@@ -731,10 +729,11 @@ def test_processes_end_when_their_parent_is_killed(tmp_path):
         time.sleep(99)
         """
     )
-    parent = subprocess.Popen([python(), "-c", script], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     with parent:
         children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-        kill(parent)
+        parent.kill()
+        parent.wait(20)
     assert children
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
@@ -755,7 +754,7 @@ def test_ctrl_c_ends_a_pass_and_its_processes(tmp_path):
             print("interrupted")
         """
     )
-    done = subprocess.run([python(), "-c", script], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 import textwrap
 import tracemalloc
 import zipfile
@@ -40,7 +41,6 @@ from penstock.pipes.iter import IterableWrapper, ParquetWriter
 from penstock.pipes.sources.columns import read_csv, read_json, read_parquet
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
 from penstock.testing import check_operator
-from programs import kill, python
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server, uploads_under_way
 
@@ -1055,7 +1055,7 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path, tmp_pa
         source = ps.iter.IterableWrapper(batches(), deepcopy=False)
         list(source.write_parquet({folder!r} "/{{shard}}.parquet", 1000, rows_per_group=1, batched=True))
     """
-    command = [python(), "-c", textwrap.dedent(program)]
+    command = [sys.executable, "-c", textwrap.dedent(program)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -1063,7 +1063,8 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path, tmp_pa
                 if int(line) >= 8:  # two parts were sent
                     break
         finally:
-            kill(process)
+            process.kill()
+            process.wait(20)
     seen = [*contents(bucket), *contents(tmp_path)]
     assert [name for name in seen if not name.startswith(".")] == []  # the server and the writer keep parts under these
     for root in (bucket, tmp_path):

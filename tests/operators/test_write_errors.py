@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import textwrap
 from functools import partial
 from itertools import islice
@@ -16,7 +17,6 @@ from test_write_columns import KINDS, OPTIONS, WRITERS, contents, ids, rows_of, 
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
-from programs import python
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server
 
@@ -203,7 +203,7 @@ def test_a_disk_that_is_full_is_named_with_the_file_and_leaves_the_earlier_ones(
     """
     (tmp_path / f"1.{kind}").write_bytes(b"earlier")
     done = subprocess.run(
-        [python(), "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
     )
     assert "File too large" in done.stdout, done.stderr
     assert f"while writing {tmp_path}/1.{kind}" in done.stdout

@@ -9,6 +9,7 @@ import os
 import pickle
 import shutil
 import subprocess
+import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,7 +28,6 @@ from penstock.pipes.bases.writing.numbered_files import NumberedFiles
 from penstock.pipes.bases.writing.write_shards import Mode
 from penstock.pipes.iter import IterableWrapper, write_tar
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
-from programs import python
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server
 
@@ -504,7 +504,7 @@ def test_a_program_that_ends_says_nothing(tmp_path: Path) -> None:
         dp = ps.from_items([{{"id": 3}}]).write_csv({str(tmp_path)!r})
     """
     done = subprocess.run(
-        [python(), "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stderr == ""
 

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 import tarfile
 import textwrap
 import tracemalloc
@@ -27,7 +28,6 @@ from penstock import MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper, TarWriter
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
 from penstock.testing import check_operator
-from programs import kill, python
 from ranks import run_ranks
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server, uploads_under_way
@@ -348,7 +348,7 @@ def test_all_shards_have_the_same_bytes_when_they_are_written_again_by_another_p
             samples = pickle.load(file)
         list(ps.iter.IterableWrapper(samples).write_tar({str(tmp_path / "two")!r} + "/train-{{shard:04d}}.tar", 3))
     """
-    subprocess.run([python(), "-c", textwrap.dedent(program)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     with tarfile.open(tmp_path / "one" / "train-0000.tar") as tar:
         headers = {(file.mtime, file.uid, file.gid, file.uname, file.gname, file.mode) for file in tar}
@@ -620,7 +620,7 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path) -> Non
                 yield {"__key__": str(number), "bin": bytes(5_000_000)}
         list(ps.iter.IterableWrapper(samples(), deepcopy=False).write_tar("s3://shards/{shard}.tar", 1000))
     """
-    command = [python(), "-c", textwrap.dedent(program)]
+    command = [sys.executable, "-c", textwrap.dedent(program)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -628,7 +628,8 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path) -> Non
                 if int(line) >= 8:  # two parts were sent
                     break
         finally:
-            kill(process)
+            process.kill()
+            process.wait(20)
     unseen = ".rclone_temp_multipart"  # where the server keeps the parts
     assert [name for name in contents(bucket) if not name.startswith(unseen)] == []
 

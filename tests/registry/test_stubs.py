@@ -10,7 +10,6 @@ import pytest
 from penstock.cli import main
 from penstock.registry import operators
 from penstock.registry.stubs import penstock_stubs
-from programs import python
 
 OWN = Path(__file__).parents[1] / "typing"
 
@@ -32,7 +31,7 @@ def test_every_method_is_in_the_stubs_with_its_docstring() -> None:
 
 def stubs(folder: Path, *arguments: str) -> dict[str, list[str]]:
     """The definitions, classes and imports in each stub that `penstock stubs` writes in a folder."""
-    command = [python(), "-m", "penstock.cli", "stubs", *arguments]
+    command = [sys.executable, "-m", "penstock.cli", "stubs", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     written = [folder / line.removeprefix("wrote ") for line in done.stdout.splitlines()]

@@ -13,7 +13,6 @@ import pytest
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
-from programs import python
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -55,7 +54,6 @@ def nothing_is_left_behind():
     dp = ps.iter.IterableWrapper(range(2)).sharding_filter()
     with DataLoader2(dp, reading_service=MultiProcessingReadingService(1)) as warm:
         list(warm)  # the fork server and its pipes stay for the next loader
-    python()  # and those of this one for the next program
     gc.collect()
     before, descriptors = left(), psutil.Process().num_fds()
     yield

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import subprocess
+import sys
 import textwrap
 import zipfile
 from argparse import Namespace
@@ -23,7 +24,6 @@ from botocore.client import BaseClient  # type: ignore[import-untyped]
 
 from penstock import checkpoint
 from penstock.checkpoint import StorageReader, StorageWriter, files, states
-from programs import python
 from ranks import run_ranks
 from s3 import S3Server
 
@@ -69,7 +69,7 @@ def same(one: Any, other: Any) -> bool:
 def run(code: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     program = folder / "program.py"
     program.write_text(textwrap.dedent(code))
-    command = [python(), str(program), *map(str, arguments)]
+    command = [sys.executable, str(program), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=50)
 
 
@@ -241,7 +241,7 @@ def saved(value: object) -> bytes:
         (b"", "is not a checkpoint"),
         (b"PK", "is not a checkpoint"),
         (b"step: 1\n" * 100, "is not a checkpoint"),
-        (pickle.dumps({"step": 1}), "is not a checkpoint"),
+        (pickle.dumps({"step": 1}, protocol=2), "is not a checkpoint"),
         (zipped(), "is not a checkpoint"),
         (saved(torch.ones(2)), "is not a checkpoint of states by name: it holds a Tensor"),
         (saved({1: 2}), "is not a checkpoint of states by name"),

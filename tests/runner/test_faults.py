@@ -22,7 +22,6 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
-from programs import python
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("nothing_is_left_behind")]
 
@@ -338,7 +337,7 @@ def test_control_c_while_the_workers_start_ends_at_once():
             print("interrupted")
     """
     done = subprocess.run(
-        [python(), "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=20, check=False
     )
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 

@@ -23,7 +23,6 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
-from programs import python
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("nothing_is_left_behind")]
 
@@ -208,7 +207,7 @@ def run(code, as_script=None):
     if as_script is not None:
         as_script.write_text(code)
     program = ["-c", code] if as_script is None else [str(as_script)]
-    with subprocess.Popen([python(), *program], stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+    with subprocess.Popen([sys.executable, *program], stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
         session = int(run.stderr.readline())
         try:
             # Its processes have the same standard error: this waits for their ends, too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -17,7 +18,6 @@ import pytest
 
 import penstock as ps
 from penstock.workers.ranks import AllRanks
-from programs import python
 from ranks import run_ranks
 
 LOADER = """
@@ -578,7 +578,7 @@ dist.destroy_process_group()
 def test_killed_under_torchrun_all_ranks_go_on_from_the_last_state(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(RESTARTED)
-    command = [python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
     # Without it, gloo's ranks of torch 2.13 look for those before the restart, in whatever program.
     environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     done = subprocess.run(

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Any
 import pytest
 from test_resume_anywhere import loader_of, told
 
-from programs import python
 from random_chains import chain_of, is_refused, is_unordered
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
@@ -32,7 +32,7 @@ class Ranks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._worlds = 0
-        command = [python(), str(Path(__file__).parents[1] / "support" / "rank_server.py")]
+        command = [sys.executable, str(Path(__file__).parents[1] / "support" / "rank_server.py")]
         self._processes = [
             subprocess.Popen([*command, str(rank)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             for rank in range(MOST)

@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,6 @@ import pytest
 
 from penstock import DataLoader2, MultiProcessingReadingService, RayFleet, RayReadingService
 from penstock.pipes.iter import IterableWrapper
-from programs import process_id, python
 from random_chains import WorkerCase, build, chain_of, is_refused, is_unordered, text
 from resuming import always_due, as_json, from_json, loader_over, loader_resumed, states_along
 
@@ -170,7 +170,7 @@ def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, it
     """Run a program that reads a loader; kill it and its workers when it has told of so many items, or at the end."""
     folder = Path(__file__).parent
     program = PROGRAM.format(folders=[str(folder), str(folder.parent / "support")])
-    command = [python(), "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
+    command = [sys.executable, "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
@@ -180,7 +180,7 @@ def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, it
             records.append(record)
             if len(records) == items:
                 break
-        os.killpg(process_id(process), signal.SIGKILL)  # its workers too
+        os.killpg(process.pid, signal.SIGKILL)  # its workers too
         # What it had written before it died is true as well.
         records += [json.loads(line) for line in process.stdout if line.endswith("\n") and line != "null\n"]
     return records
@@ -216,10 +216,10 @@ loader = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2))
 for item in loader:
     print(item, flush=True)
 """
-    with subprocess.Popen([python(), "-c", program], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        main = psutil.Process(process_id(process))
+        main = psutil.Process(process.pid)
         children = main.children(recursive=True)
         workers = [child for child in children if child.is_running()]
         assert len(workers) >= 3  # the fork server, and two that it started

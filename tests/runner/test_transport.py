@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import subprocess
+import sys
 import threading
 import warnings
 from collections import OrderedDict, namedtuple
@@ -16,7 +17,6 @@ import torch
 
 from penstock.workers import transport
 from penstock.workers.transport import BLOCK_FROM, Inbox, Outbox
-from programs import python
 
 Pair = namedtuple("Pair", "left right")
 
@@ -215,7 +215,7 @@ print(descriptors() - before)
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
 def test_no_descriptor_stays_open():
     # In a program of its own: threads that earlier tests have left close connections at any time.
-    ran = subprocess.run([python(), "-c", DESCRIPTORS], capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", DESCRIPTORS], capture_output=True, text=True, check=True, timeout=60)
     while_open, blocks, at_end = map(int, ran.stdout.split())
     assert 0 < while_open <= 2 * blocks  # each side's mapping of a live block holds one descriptor of its file
     assert at_end == 0

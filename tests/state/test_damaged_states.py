@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from programs import python
 
 numbers = ps.iter.IterableWrapper
 
@@ -117,7 +117,7 @@ TAMPER = Path(__file__).parents[1] / "support" / "tampered_states.py"
 
 def outcomes(*arguments: str) -> list[str]:
     """Run the program that loads tampered states, apart from this one: it may hang, or fill the memory."""
-    command = [python(), str(TAMPER), *arguments]
+    command = [sys.executable, str(TAMPER), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout.splitlines()

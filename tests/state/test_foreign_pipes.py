@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from itertools import islice
 from textwrap import dedent
 from typing import Any
@@ -16,7 +17,6 @@ from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapp
 
 import penstock as ps
 from penstock.registry import apply_sharding, seed_graph
-from programs import python
 from resuming import as_json, from_json, passed_on
 
 
@@ -114,7 +114,7 @@ print(list(ours.header(1)), list(theirs.header()), list(ours.only_theirs().heade
 
 @pytest.mark.parametrize("code", [OURS + THEIRS + USE, THEIRS + OURS + USE], ids=["ours first", "theirs first"])
 def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first(code: str) -> None:
-    done = subprocess.run([python(), "-c", dedent(code)], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "['theirs', 0, 1, 2] [(0, 'theirs'), (1, 0), (2, 1), (3, 2)]",

@@ -20,7 +20,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 import penstock as ps
 from archives import tar_of
 from penstock.pipes.iter import FSSpecFileLister, FSSpecFileOpener, IterableWrapper
-from programs import python
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
 
@@ -274,7 +273,7 @@ def test_a_chain_that_holds_open_files_can_be_pickled(memory: str) -> None:
 
 def test_importing_the_package_does_not_import_fsspec() -> None:
     code = "import sys, penstock; assert 'fsspec' not in sys.modules, 'imported'"
-    subprocess.run([python(), "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 # HTTP

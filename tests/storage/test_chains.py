@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tarfile
 import traceback
 import zipfile
@@ -27,7 +28,6 @@ from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage.reading import open_to_seek
 from penstock.storage.writing import whole_file
-from programs import kill, python
 from s3 import S3Server
 
 CONTENT = np.random.default_rng(0).bytes(14_000_000)
@@ -289,7 +289,7 @@ print(sum(len(stream.read()) for _, stream in dp))
 
 
 def started(url: str, folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([python(), "-c", READING, url, folder], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", READING, url, folder], stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("protocol", ["simplecache", "filecache"])
@@ -312,7 +312,8 @@ def test_no_half_of_a_file_stays_behind_a_process_that_is_killed(tmp_path: Path)
         url = f"simplecache::{server.url}"
         with started(url, tmp_path) as killed:
             assert server.begun.wait(60)
-            kill(killed)
+            killed.kill()
+            killed.wait(20)
         server.go_on.set()
         dp = IterableWrapper([url]).load_files_by_s3(storage_options={"cache_storage": tmp_path})
         assert in_pieces(dp) == CONTENT

@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -33,7 +34,6 @@ from penstock.pipes.iter import file_cache
 from penstock.storage import objects
 from penstock.storage.local import disk_cache
 from penstock.storage.local.locks import FileLock
-from programs import kill, process_id, python
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
 
@@ -594,7 +594,7 @@ print(sizes, dp.stats()["cache_files"]["uncached"])
 
 def test_where_the_system_lets_no_file_be_so_large_it_is_read_without_the_cache(tmp_path: Path) -> None:
     done = subprocess.run(
-        [python(), "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=40, check=False
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=40, check=False
     )
     assert done.stdout.split("\n")[0] == f"{[10, 5 * 2**20, 20]} 1", done.stderr
     assert "File too large" in done.stderr
@@ -709,7 +709,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
         def begin(what: Any, max_bytes: int = LARGE, go: bool = True) -> subprocess.Popen[str]:
             process = subprocess.Popen(
-                [python(), str(program), str(tmp_path), str(max_bytes), str(what)],
+                [sys.executable, str(program), str(tmp_path), str(max_bytes), str(what)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -777,7 +777,8 @@ def test_after_kill_9_in_the_middle_of_a_fetch_the_next_fetches_at_once(tmp_path
     waiting = start("each")
     [part, lock] = left_in_hand(tmp_path / "cache")
     assert lock == f"{part}.lock"
-    kill(killed)
+    killed.kill()
+    killed.wait(20)
     assert told(waiting) == [0, 60, 0, 0, 0]
     assert left_in_hand(tmp_path / "cache") == []
 
@@ -788,7 +789,8 @@ def test_what_killed_processes_leave_is_removed_when_the_next_pass_begins(tmp_pa
     folder = tmp_path / "cache"
     read(cached(folder, ["before"], max_bytes=5000))
     assert len(left_in_hand(folder)) == 2, "as long as its owner lives, it stays"
-    kill(killed)
+    killed.kill()
+    killed.wait(20)
     dp = cached(folder, ["before", "4096"], Server(lambda url: bytes(4096)), max_bytes=5000, workers=1)
     next(iter(dp))
     assert left_in_hand(folder) == []
@@ -809,7 +811,8 @@ def test_killed_at_any_moment_processes_leave_a_cache_that_is_whole(tmp_path: Pa
         deadline = time.monotonic() + 20
         while (tmp_path / "log").stat().st_size < before + 50 and time.monotonic() < deadline:
             time.sleep(draw.uniform(0.001, 0.02))
-        kill(process)
+        process.kill()
+        process.wait(20)
     let_go(processes[3])
     hits, misses, _, corrupt, _ = told(processes[3])
     assert hits + misses == 200
@@ -824,7 +827,7 @@ def test_who_waits_too_long_for_another_reads_without_the_cache(tmp_path: Path, 
     dp = cached(tmp_path / "cache", ["11", "12"], timeout=0.2)
     assert read(dp) == pairs(["11", "12"])
     assert counts(dp) == {"misses": 2, "uncached": 1}
-    assert f"is held by process {process_id(hanging)}" in caplog.text
+    assert f"is held by process {hanging.pid}" in caplog.text
 
 
 def test_who_waits_ends_soon_when_its_pass_is_given_up(tmp_path: Path, start: Any) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import certifi
 import pytest
 
 from penstock.storage.clients import for_one_attempt, new_store
-from programs import python
 
 CERTIFICATES = certifi.where()
 ENDPOINTS = ["http://127.0.0.1:9000", "https://store.example.com", "http://localhost", "http://store:80/"]
@@ -89,7 +89,7 @@ def test_a_fresh_process_lists_and_loads_without_what_is_slow_to_import(s3_serve
         dp = ps.iter.IterableWrapper(["s3://fresh/folder/"]).list_files_by_s3().load_files_by_s3().read_from_stream()
         print(list(dp), [name for name in ("botocore", "s3fs", "aiohttp", "fsspec") if name in sys.modules])
     """
-    command = [python(), "-c", textwrap.dedent(program)]
+    command = [sys.executable, "-c", textwrap.dedent(program)]
     environ = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "[('s3://fresh/folder/a', b'one')] []\n", done.stderr

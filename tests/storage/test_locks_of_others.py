@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from programs import python
 
 A_GROUP, ANOTHER, AN_OWNER = 54321, 12345, 12346
 
@@ -53,7 +52,7 @@ def lock() -> Iterator[Path]:
 
 def take(lock: Path) -> str:
     """Take a lock as another user of the group, and return what came of it."""
-    program = [python(), "-c", textwrap.dedent(TAKE), str(A_GROUP), str(ANOTHER), str(lock)]
+    program = [sys.executable, "-c", textwrap.dedent(TAKE), str(A_GROUP), str(ANOTHER), str(lock)]
     return subprocess.run(program, capture_output=True, text=True, check=True, timeout=50).stdout
 
 

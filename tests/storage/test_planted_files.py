@@ -6,6 +6,7 @@ import logging
 import os
 import stat
 import subprocess
+import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 
 from penstock.pipes.iter import IterableWrapper
-from programs import python
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -248,7 +248,7 @@ READ = """
 
 def read_as(user: int, folder: Path, *urls: str) -> tuple[str, str]:
     """Read files through a cache as another user, and return what was counted, and the warnings."""
-    program = [python(), "-c", textwrap.dedent(READ), str(user), str(A_GROUP), str(folder), *urls]
+    program = [sys.executable, "-c", textwrap.dedent(READ), str(user), str(A_GROUP), str(folder), *urls]
     done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.strip(), done.stderr
 

@@ -484,6 +484,7 @@ def test_a_redirect_takes_no_token_of_s3_to_another_host(
     ],
 )
 @pytest.mark.parametrize("path", ["200/a.txt", "307/a.txt"])
+@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")  # older programs have it
 def test_a_redirect_takes_no_headers_to_another_host(
     make: Callable[[str], Any], path: str, server: Any, other: Any
 ) -> None:

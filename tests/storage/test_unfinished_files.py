@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,6 @@ import torch
 import penstock as ps
 from penstock import checkpoint
 from penstock.storage.local import atomic
-from programs import kill, python
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -63,7 +63,7 @@ WRITERS = {
 def hanging(writer: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that has written a file, and not given it its name."""
     code = PROGRAM + textwrap.dedent(WRITERS[writer])
-    with subprocess.Popen([python(), "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "written\n"
@@ -119,7 +119,8 @@ def test_what_a_killed_writer_left_is_not_listed_and_goes_with_the_next_writer(
         assert (tmp_path / part).stat().st_size > 0
         list(ps.iter.IterableWrapper([(tmp_path / "1.csv", "")]).save_to_disk())
         assert unfinished(tmp_path) == [part], "as long as its writer lives, it stays"
-        kill(process)
+        process.kill()
+        process.wait(20)
     assert unfinished(tmp_path) == [part]
     found = [*ps.iter.FileLister(str(tmp_path), ["*.csv", "*.csv.gz", "*.json*"], recursive=True)]
     assert found == [str(tmp_path / "1.csv")]
@@ -139,7 +140,7 @@ def test_a_file_that_is_written_where_another_writer_looks_is_never_taken_for_le
         items = [(f"{sys.argv[1]}/{sys.argv[2]}-{n}.txt", b"x" * n) for n in range(300)]
         assert len(list(ps.iter.IterableWrapper(items).save_to_disk("wb"))) == 300
     """
-    begin = [python(), "-c", textwrap.dedent(code), str(tmp_path)]
+    begin = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
     ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     writers = [subprocess.Popen([*begin, str(number)], text=True, **ends) for number in range(3)]
     assert [writer.stdout.readline() for writer in writers if writer.stdout] == ["ready\n"] * 3

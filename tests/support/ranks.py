@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-from programs import python
 
 _PREAMBLE = """
 import json, os, sys
@@ -46,7 +45,7 @@ def run_programs(program: Path, environments: Mapping[Path, Mapping[str, str]], 
     with ExitStack() as opened:
         processes = [
             subprocess.Popen(
-                [python(), str(program)],
+                [sys.executable, str(program)],
                 env=environment,
                 cwd=program.parent,
                 stdout=opened.enter_context(output.with_suffix(".out").open("w")),

@@ -10,14 +10,13 @@ import os
 import pty
 import struct
 import subprocess
+import sys
 import termios
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
-
-from programs import python
 
 
 def writing_to_terminal(test: Callable[..., None]) -> Callable[..., None]:
@@ -66,7 +65,7 @@ def on_terminal(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", **(env or {})}
     process = subprocess.Popen(
-        [python(), *command], cwd=cwd, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        [sys.executable, *command], cwd=cwd, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     ended = threading.Timer(seconds, process.kill)

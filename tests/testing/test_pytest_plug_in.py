@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from penstock_pytest import _checks_of, pytest_configure
-from programs import python
 
 OPERATORS = '''
 import penstock as ps
@@ -59,7 +58,7 @@ def test_each_operator_of_the_package_is_checked_for_each_law(tmp_path: Path) ->
     (tmp_path / "tried_ops.py").write_text(OPERATORS)
     (tmp_path / "test_others.py").write_text("def test_of_others(): pass\n")
     options = ["-rA", "--penstock", "tried_ops", "--law", "len_is_exact", "--law", "two_passes_agree"]
-    command = [python(), "-m", "pytest", "-p", "no:cacheprovider", *options]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
     assert sorted(re.findall(r"^[A-Z]+ tried_ops.*::\w+|^SKIPPED.*", done.stdout, re.MULTILINE)) == [
         "FAILED tried_ops::OneShort::len_is_exact",

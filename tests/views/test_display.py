@@ -127,6 +127,7 @@ ROWS = [{"id": n, "text": "some text " * 9, "label": n % 3, "more": [n]} for n i
         ([{"token": "HIDDEN"}], "[{'token': '…'}]"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:IterableWrapper yields the columns of a table")
 def test_data_in_a_source_is_shown_in_short(items: Any, shown: str) -> None:
     assert repr(ps.iter.IterableWrapper(items)) == f"IterableWrapper({shown})"
 
