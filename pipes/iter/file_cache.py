@@ -11,7 +11,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO, expect_seconds
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
 from ...storage.local.disk_cache import KeptFiles, NotKept
@@ -194,5 +194,4 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
                 raise TypeError(f"open must return a stream, and returned one of type {type(stream).__name__}")
             expect_bytes(stream)
             return stream, stream_size(stream)
-        retry = self.on_error if isinstance(self.on_error, Retry) else None
-        return open_file(url, self.storage_options, retry=retry, counted_by=self.error_policy)
+        return open_file(url, self.storage_options, retry=self._retry, counted_by=self.error_policy)

@@ -99,8 +99,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         on_error: OnError = "raise",
     ) -> None:
         expect_whole("workers", workers, or_word=AUTO)
-        if prefetch is not None:
-            expect_whole("prefetch", prefetch, or_word=AUTO)
+        expect_whole("prefetch", prefetch, or_word=AUTO, optional=True)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         if engine not in ("processes", "threads", "ray"):

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 from ...errors.checks import AUTO
 from ...errors.hints import did_you_mean
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     expect_whole,
@@ -79,8 +78,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
     ) -> None:
         check_function("fn", fn, input_col)
         expect_whole("scheduled_tasks", scheduled_tasks, or_word=AUTO)
-        if max_workers is not None:
-            expect_whole("max_workers", max_workers, or_word=AUTO)
+        expect_whole("max_workers", max_workers, or_word=AUTO, optional=True)
         if unknown := sorted(threadpool_kwargs.keys() - {*_OF_EXECUTORS}):
             known = [*inspect.signature(type(self)).parameters][1:-1] + _OF_EXECUTORS
             raise TypeError(
@@ -94,8 +92,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.scheduled_tasks = scheduled_tasks
         self.max_workers = max_workers
         self.ordered = ordered
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
         self.threadpool_kwargs = threadpool_kwargs
         self.tuner = tuner_of_pool(
             "threadpool_map",
@@ -171,8 +168,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     ) -> None:
         if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
-        if workers is not None:
-            expect_whole("workers", workers, or_word=AUTO)
+        expect_whole("workers", workers, or_word=AUTO, optional=True)
         expect_whole("prefetch", prefetch, or_word=AUTO)
         self.source = source
         self.fn = fn
@@ -181,8 +177,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self.workers = workers
         self._prefetch = prefetch
         self.ordered = ordered
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
         self.tuner = tuner_of_pool(
             self.functional_name or "processpool_map",
             ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
@@ -260,8 +255,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.output_col = one_output_col(input_col, output_col)
         self.max_concurrency = max_concurrency
         self._flatten = flatten  # `flatten` would hide the method of that name
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         function = self.async_fn if self.input_col is None else self._of_columns

@@ -18,7 +18,6 @@ from ...registry import (
     OnError,
     Provenance,
     ReadRows,
-    Retry,
     Tally,
     expect_whole,
     functional_datapipe,
@@ -287,8 +286,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         path = checked_path(item)
         self._path, self._lines = path, Tally()
         beside = {"path": path} if self.include_paths else {}
-        retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.error_policy)
+        stream, _ = open_file(path, self.storage_options, retry=self._retry, counted_by=self.error_policy)
         with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
             for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:

@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO, MOST_AHEAD
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.addresses import Address, Client, address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError
@@ -264,10 +264,6 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         expect = partial(budget.take, number)
         stream, _ = open_by_fsspec(address, retry=self._retry, counted_by=self.error_policy, expect=expect)
         return stream
-
-    @property
-    def _retry(self) -> Retry | None:
-        return self.on_error if isinstance(self.on_error, Retry) else None
 
 
 class _Loads:

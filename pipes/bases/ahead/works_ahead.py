@@ -67,8 +67,7 @@ class WorksAhead(IterDataPipe[R]):
         self._arrivals.put((None, None, Interrupted()))
 
     def __len__(self) -> int:
-        if self.error_policy.skips:
-            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
+        self._expect_no_skips()
         return len(self.source)
 
     def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from ....errors.secrets import Options, without_secrets
 from ....registry import (
     SHARDING_PRIORITIES,
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
     ReadRows,
-    Retry,
     add_error_context,
     expect_whole,
     own,
@@ -108,8 +106,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self._prefetch = prefetch
         self.storage_options = Options(storage_options)
         self.format_options = format_options
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: only the start or the end of the first file is read.
@@ -206,7 +203,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
             options=self.format_options,
             storage=self.storage_options,
             policy=self.error_policy,
-            retry=self.on_error if isinstance(self.on_error, Retry) else None,
+            retry=self._retry,
             among=files,
         )
 
