@@ -147,7 +147,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         folder.begin()
         fetch = self.error_policy.wrap(partial(self._file_of, folder))
         most, at_once = self._sizes(self.workers, self.workers)
-        return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), at_once)
+        return self._results(Threads(lambda: fetch, most, "penstock-cache-files"), at_once)
 
     def _file_of(self, folder: KeptFiles, item: Any) -> tuple[str, IO[bytes]]:
         if isinstance(item, (tuple, list)):

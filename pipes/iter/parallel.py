@@ -21,7 +21,7 @@ from ...registry import (
 from ...workers.calls import Processes, is_made_once
 from ...workers.event_loop import EventLoop
 from ...workers.processes import processors
-from ...workers.threads import Arrivals, Outcome, Threads
+from ...workers.threads import Pool, Threads
 from ..bases.ahead.tuning import MOST_THREADS, tuner_of_pool
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
@@ -31,9 +31,6 @@ R = TypeVar("R")
 
 _OF_EXECUTORS = ["thread_name_prefix", "initializer", "initargs"]
 """What `threadpool_map` takes of the arguments of `concurrent.futures.ThreadPoolExecutor`."""
-
-_PATIENCE_WITH_PROCESSES = 5.0
-"""Seconds that a process may continue with an abandoned item before it is killed."""
 
 
 @functional_datapipe("threadpool_map")
@@ -103,7 +100,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
     def __iter__(self) -> Iterator[Any]:
         most, room = self._sizes(self.max_workers or _usual_threads(), self.scheduled_tasks)
         name = self.threadpool_kwargs.get("thread_name_prefix", "penstock-threadpool")
-        return self._results(lambda arrivals: Threads(self._in_thread, arrivals, most, name), room)
+        return self._results(Threads(self._in_thread, most, name), room)
 
     def _in_thread(self) -> Callable[[Any], Any]:
         initializer = self.threadpool_kwargs.get("initializer")
@@ -146,8 +143,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     resumes_from_start = False
     gives = "same"
     works_in = "processes"
-    transient: ClassVar[tuple[str, ...]] = ("_processes",)
-    _processes: Processes | None = None
+    transient: ClassVar[tuple[str, ...]] = ("_pool",)
+    _pool: Pool | None = None
     _called = "fn"
     """The argument that the processes call."""
     _are_threads = False
@@ -187,21 +184,17 @@ class ProcessPoolMapper(WorksAhead[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         most, room = self._sizes(self.workers or processors(), self._prefetch)
-        if self._processes is None or not self._processes.are_ours():
-            most_ever = most if self.tuner is None else self.tuner.workers.most
-            self._processes = Processes(self.fn, most_ever, f"{self._called} of {self.functional_name}")
-            weakref.finalize(self, self._processes.close)
-        processes = self._processes
-        processes.begin()
+        if self._pool is None or not self._pool.are_ours():
+            self._pool = self._new_pool(most)
+            weakref.finalize(self, self._pool.close)
+        return self._results(self._pool.threads(self._guarded, most), room)
 
-        def in_thread() -> Callable[[Any], Any]:
-            return self.error_policy.wrap(replacing_columns(processes.take().call, self.input_col, self.output_col))
+    def _new_pool(self, most: int) -> Pool:
+        most_ever = most if self.tuner is None else self.tuner.workers.most
+        return Processes(self.fn, most_ever, f"{self._called} of {self.functional_name}")
 
-        def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            name = "penstock-processpool"
-            return Threads(in_thread, arrivals, most, name, _PATIENCE_WITH_PROCESSES, processes.kill_busy)
-
-        return self._results(threads, room)
+    def _guarded(self, call: Callable[..., Any]) -> Callable[[Any], Any]:
+        return self.error_policy.wrap(replacing_columns(call, self.input_col, self.output_col))
 
 
 def _usual_threads() -> int:
@@ -259,10 +252,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         function = self.async_fn if self.input_col is None else self._of_columns
-        results: Any = self._results(
-            lambda arrivals: EventLoop(function, self.error_policy, arrivals, self.max_concurrency),
-            room=self.batch_size,
-        )
+        results: Any = self._results(EventLoop(function, self.error_policy, self.max_concurrency), room=self.batch_size)
         return results if self._flatten else self._in_batches(results)
 
     def __len__(self) -> int:

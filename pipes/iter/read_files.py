@@ -79,9 +79,7 @@ class WholeFileReader(WorksAhead[R]):
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
         most, room = self._sizes(self.workers, self._room)
-        return self._results(
-            lambda arrivals: Threads(lambda: self.error_policy.wrap(self._read), arrivals, most, name), room
-        )
+        return self._results(Threads(lambda: self.error_policy.wrap(self._read), most, name), room)
 
     def most_held(self) -> int:
         return MOST_AHEAD if self._room == AUTO else self._room

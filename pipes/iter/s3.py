@@ -20,7 +20,7 @@ from ...storage.objects import LARGE, open_by_fsspec, open_ranged
 from ...storage.retrying import trying_again
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streaming.streams import Loaded, checked_path
-from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
+from ...workers.threads import PATIENCE, Threads
 from ..bases.ahead.tuning import DERIVED, tuner_of_pool
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.listers_and_openers import check_length, matches, promised
@@ -200,7 +200,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         budget = MemoryBudget(self.max_bytes)
         most, at_once = self._sizes(self.workers, self._at_once)
-        results: Any = self._results(partial(_Loads, self, budget, most), at_once)
+        results: Any = self._results(_Loads(self, budget, most), at_once)
         with closing(results):
             for number, url, stream in results:
                 budget.give_back(number)
@@ -266,33 +266,24 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         return stream
 
 
-class _Loads:
+class _Loads(Threads):
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, budget: MemoryBudget, most: int, arrivals: Arrivals[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, budget: MemoryBudget, most: int) -> None:
         self._pipe = pipe
         self._budget = budget
         patience = sum(timeouts(pipe.options)) + PATIENCE  # a read from a silent server ends only by its timeout
-        self._threads = Threads(lambda: pipe._loading(budget), arrivals, most, "penstock-s3", patience)
-
-    @property
-    def idle(self) -> float:
-        """Seconds that threads had nothing to do, all together."""
-        return self._threads.idle
-
-    def resize(self, most: int) -> None:
-        """Load up to `most` objects at a time from now on."""
-        self._threads.resize(most)
+        super().__init__(lambda: pipe._loading(budget), most, "penstock-s3", patience)
 
     def submit(self, number: int, item: Any) -> None:
         if is_lost() and isinstance(item, str) and self._pipe._address_of(item).client is Client.OBSTORE:
             check_process()  # here, since on_error must not handle it
         self._budget.expect(number)
-        self._threads.submit(number, (number, item))
+        super().submit(number, (number, item))
 
     def stop(self) -> None:
         self._budget.close()
-        self._threads.stop()
+        super().stop()
 
 
 def _client_options(options: Mapping[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from penstock.pipes.bases.ahead import tuning
 from penstock.pipes.bases.ahead.tuning import Setting, Tuner
 from penstock.pipes.iter import parallel
 from penstock.testing import check_operator
-from penstock.workers.threads import Arrivals, Threads
+from penstock.workers.threads import Threads
 
 
 class Machine:
@@ -241,14 +241,13 @@ def test_threads_beyond_the_number_wait_after_their_item():
         assert gate.acquire(timeout=10)
         return threading.current_thread().name
 
-    arrivals = Arrivals()
-    threads = Threads(lambda: work, arrivals, 4, "crew")
+    threads = Threads(lambda: work, 4, "crew")
     for number in range(12):
         threads.submit(number, number)
     assert all(begun.acquire(timeout=10) for _ in range(4))
     threads.resize(1)
     gate.release(12)
-    names = [name for _, name, _ in (arrivals.get(timeout=10) for _ in range(12))]
+    names = [name for _, name, _ in (threads.arrivals.get(timeout=10) for _ in range(12))]
     assert sorted(names) == ["crew_0"] * 9 + ["crew_1", "crew_2", "crew_3"]
     threads.resize(3)
     for number in range(3):

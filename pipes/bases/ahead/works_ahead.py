@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar, cast
 
 from ....errors.notes import add_note
@@ -16,7 +16,10 @@ R = TypeVar("R")
 
 
 class Workers(Protocol):
-    """Works on items in the background; results go into the queue of the operator."""
+    """Works on items in the background: threads, which may call processes or actors, or an event loop."""
+
+    arrivals: Arrivals[Outcome]
+    """The results, as they are ready."""
 
     def submit(self, number: int, item: Any) -> None: ...
 
@@ -48,7 +51,7 @@ class WorksAhead(IterDataPipe[R]):
     """All items before this number are done."""
     done_beyond: set[int] = own(set, save=sorted)
     """The numbers of later items that are done."""
-    _arrivals: Arrivals[Outcome] = own(Arrivals, saved=False)
+    _arrivals: Arrivals[Outcome] | None = own(None, saved=False)
     _provenance: Provenance | None = own(None, saved=False)
 
     def _provenance_of(self, item: Any) -> Provenance | None:
@@ -64,23 +67,24 @@ class WorksAhead(IterDataPipe[R]):
 
     def interrupt(self) -> None:
         super().interrupt()
-        self._arrivals.put((None, None, Interrupted()))
+        if self._arrivals is not None:
+            self._arrivals.put((None, None, Interrupted()))
 
     def __len__(self) -> int:
         self._expect_no_skips()
         return len(self.source)
 
-    def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
+    def _results(self, workers: Workers, room: int) -> Iterator[R]:
         """Yield the results; the workers have at most `room` items at a time, unless a tuner finds how many."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
         self._move_on()
-        outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
+        self._arrivals = workers.arrivals  # not the workers, which refer to the operator
+        outcomes, failures, tuner = self._outcomes(workers.arrivals), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         if self._observer is not None:
             self._observer.capacity = room
-        workers = workers_for(self._arrivals)
         if tuner is not None:
             outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
         given_up = self.error_policy.given_up  # that of this pass: another thread may close it when the next has begun
@@ -100,11 +104,11 @@ class WorksAhead(IterDataPipe[R]):
         if failures:
             raise failures.pop()
 
-    def _outcomes(self) -> Iterator[tuple[int, Any, BaseException | None]]:
+    def _outcomes(self, arrivals: Arrivals[Outcome]) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Yield the outcomes in output order."""
         early: dict[int, tuple[int, Any, BaseException | None]] = {}
         while True:
-            number, result, error = self._arrivals.get()
+            number, result, error = arrivals.get()
             if number is None:
                 if isinstance(error, Exception):
                     add_note(error, f"penstock: raised in {step(self)}, before it was ready for items")

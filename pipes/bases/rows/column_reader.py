@@ -227,12 +227,12 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         for item in _all_items(self.source):
             origin = origin_of(item)
             origins.setdefault(origin.url, origin)
-        flows = self._in_threads(partial(self._schema_of, files), files)
+        readers = self._in_threads(partial(self._schema_of, files), files)
         try:
-            read = flows.read(origin for _, origin in sorted(origins.items()))
+            read = readers.read(origin for _, origin in sorted(origins.items()))
             schemas = [schema for _, found in read for schema in found]
         finally:
-            flows.stop()
+            readers.stop()
         return pa.unify_schemas(schemas, promote_options="permissive")
 
 
