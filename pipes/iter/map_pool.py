@@ -126,10 +126,10 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.batched = batched
         self._cluster = Cluster()
 
-    def _new_pool(self, most: int) -> Pool:
+    def _new_pool(self) -> Pool:
         if self.engine == "ray":
             return Actors(self.fn, self.resources_per_worker or {}, self._cluster, step(self))
-        return _ModelsHere(self.fn) if self.engine == "threads" else super()._new_pool(most)
+        return _ModelsHere(self.fn) if self.engine == "threads" else super()._new_pool()
 
 
 class _ModelsHere:

@@ -22,7 +22,7 @@ from ...workers.calls import Processes, is_made_once
 from ...workers.event_loop import EventLoop
 from ...workers.processes import processors
 from ...workers.threads import Pool, Threads
-from ..bases.ahead.tuning import MOST_THREADS, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
 
@@ -91,16 +91,12 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.ordered = ordered
         self.handle_errors(on_error)
         self.threadpool_kwargs = threadpool_kwargs
-        self.tuner = tuner_of_pool(
-            "threadpool_map",
-            ("max_workers", max_workers or _usual_threads(), MOST_THREADS),
-            ("scheduled_tasks", scheduled_tasks),
-        )
+        usual = min(32, (os.cpu_count() or 1) + 4)
+        self._set_pace(("max_workers", max_workers or usual, MOST_THREADS), ("scheduled_tasks", scheduled_tasks))
 
     def __iter__(self) -> Iterator[Any]:
-        most, room = self._sizes(self.max_workers or _usual_threads(), self.scheduled_tasks)
         name = self.threadpool_kwargs.get("thread_name_prefix", "penstock-threadpool")
-        return self._results(Threads(self._in_thread, most, name), room)
+        return self._results(Threads(self._in_thread, self._at_once.value, name))
 
     def _in_thread(self) -> Callable[[Any], Any]:
         initializer = self.threadpool_kwargs.get("initializer")
@@ -175,30 +171,23 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self._prefetch = prefetch
         self.ordered = ordered
         self.handle_errors(on_error)
-        self.tuner = tuner_of_pool(
-            self.functional_name or "processpool_map",
+        self._set_pace(
             ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
             ("prefetch", prefetch),
             may_shrink=self._are_threads,
         )
 
     def __iter__(self) -> Iterator[Any]:
-        most, room = self._sizes(self.workers or processors(), self._prefetch)
         if self._pool is None or not self._pool.are_ours():
-            self._pool = self._new_pool(most)
+            self._pool = self._new_pool()
             weakref.finalize(self, self._pool.close)
-        return self._results(self._pool.threads(self._guarded, most), room)
+        return self._results(self._pool.threads(self._guarded, self._at_once.value))
 
-    def _new_pool(self, most: int) -> Pool:
-        most_ever = most if self.tuner is None else self.tuner.workers.most
-        return Processes(self.fn, most_ever, f"{self._called} of {self.functional_name}")
+    def _new_pool(self) -> Pool:
+        return Processes(self.fn, self._at_once.most, f"{self._called} of {self.functional_name}")
 
     def _guarded(self, call: Callable[..., Any]) -> Callable[[Any], Any]:
         return self.error_policy.wrap(replacing_columns(call, self.input_col, self.output_col))
-
-
-def _usual_threads() -> int:
-    return min(32, (os.cpu_count() or 1) + 4)
 
 
 @functional_datapipe("async_map_batches")
@@ -247,12 +236,13 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.max_concurrency = max_concurrency
+        self._set_pace(("max_concurrency", max_concurrency, max_concurrency), (DERIVED, batch_size))
         self._flatten = flatten  # `flatten` would hide the method of that name
         self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         function = self.async_fn if self.input_col is None else self._of_columns
-        results: Any = self._results(EventLoop(function, self.error_policy, self.max_concurrency), room=self.batch_size)
+        results: Any = self._results(EventLoop(function, self.error_policy, self.max_concurrency))
         return results if self._flatten else self._in_batches(results)
 
     def __len__(self) -> int:

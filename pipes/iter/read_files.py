@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from ...errors.checks import AUTO, MOST_AHEAD
+from ...errors.checks import AUTO
 from ...errors.secrets import Options
 from ...registry import (
     ErrorPolicy,
@@ -29,7 +29,7 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.ahead.tuning import DERIVED, MOST_THREADS, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
@@ -68,9 +68,7 @@ class WholeFileReader(WorksAhead[R]):
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
-        self._room = AUTO if workers == AUTO else 2 * workers
-        name = self.functional_name or type(self).__name__
-        self.tuner = tuner_of_pool(name, ("workers", workers, MOST_THREADS), (DERIVED, self._room))
+        self._set_pace(("workers", workers, MOST_THREADS), (DERIVED, AUTO if workers == AUTO else 2 * workers))
 
     def _decoded(self, path: str, content: bytes) -> R:
         """Return the decoded bytes of a file."""
@@ -78,11 +76,7 @@ class WholeFileReader(WorksAhead[R]):
 
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
-        most, room = self._sizes(self.workers, self._room)
-        return self._results(Threads(lambda: self.error_policy.wrap(self._read), most, name), room)
-
-    def most_held(self) -> int:
-        return MOST_AHEAD if self._room == AUTO else self._room
+        return self._results(Threads(lambda: self.error_policy.wrap(self._read), self._at_once.value, name))
 
     def _read(self, item: Any) -> R:
         path = checked_path(item)

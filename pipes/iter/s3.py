@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
-from ...errors.checks import AUTO, MOST_AHEAD
+from ...errors.checks import AUTO
 from ...errors.secrets import Options, without_secrets
 from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.addresses import Address, Client, address_of
@@ -21,7 +21,7 @@ from ...storage.retrying import trying_again
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streaming.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Threads
-from ..bases.ahead.tuning import DERIVED, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.listers_and_openers import check_length, matches, promised
 
@@ -194,20 +194,16 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.ordered = ordered
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
-        self._at_once = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
-        self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (DERIVED, self._at_once))
+        room = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
+        self._set_pace(("workers", workers, _MOST_WORKERS), (DERIVED, room))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         budget = MemoryBudget(self.max_bytes)
-        most, at_once = self._sizes(self.workers, self._at_once)
-        results: Any = self._results(_Loads(self, budget, most), at_once)
+        results: Any = self._results(_Loads(self, budget, self._at_once.value))
         with closing(results):
             for number, url, stream in results:
                 budget.give_back(number)
                 yield url, stream
-
-    def most_held(self) -> int:
-        return MOST_AHEAD if self._at_once == AUTO else self._at_once
 
     def _address_of(self, url: str) -> Address:
         return address_of(url, self.storage_options, self.options)

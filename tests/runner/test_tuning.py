@@ -90,13 +90,6 @@ def test_what_is_read_ahead_stays_within_the_memory(monkeypatch):
     assert (tiny.run(5), tiny.room.value) == (1, 1)
 
 
-def test_the_search_begins_again_when_the_rate_falls():
-    changing = Machine(lambda workers: 100 * min(workers, 4))
-    assert changing.run(10) == 4
-    changing.rate = lambda workers: 10 * workers
-    assert changing.run(30) == 32
-
-
 def test_more_workers_are_tried_again_now_and_then():
     shared = Machine(lambda workers: 200)  # by other programs
     assert shared.run(5) == 1
