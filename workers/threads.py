@@ -32,6 +32,18 @@ class Interrupted(BaseException):
 
 _get: Any = SimpleQueue.get
 
+_process = os.getpid()
+"""This process's id, cached: a system call each time would cost more than a queue."""
+
+
+def _know_process() -> None:
+    global _process
+    _process = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_know_process)
+
 
 class Arrivals(SimpleQueue[T]):
     """A queue that threads of this process fill.
@@ -40,14 +52,14 @@ class Arrivals(SimpleQueue[T]):
     """
 
     def __init__(self) -> None:
-        self._process = os.getpid()
+        self._process = _process
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:
         """Return the first arrival, when there is one."""
-        if self._process != (process := os.getpid()):
+        if self._process is not _process:
             raise RuntimeError(
                 f"the threads that work for this pass are those of process {self._process}, from which this one, "
-                f"process {process}, was forked off: begin a new pass here"
+                f"process {_process}, was forked off: begin a new pass here"
             )
         item: T = wait_of(partial(_get, self, block, timeout), self.qsize)
         return item
