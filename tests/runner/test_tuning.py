@@ -16,6 +16,7 @@ from penstock.pipes.bases.ahead import tuning
 from penstock.pipes.bases.ahead.tuning import Setting, Tuner
 from penstock.pipes.iter import parallel
 from penstock.testing import check_operator
+from penstock.workers.processes import processors
 from penstock.workers.threads import Threads
 
 
@@ -273,7 +274,7 @@ def test_readers_of_files_find_their_threads(tmp_path):
         "cache_files": source.cache_files(tmp_path / "kept", max_bytes=10**7, workers="auto"),
     }
     for name, dp in readers.items():
-        assert dp.tuned == f"workers={min(4, tuning.processors())}"
+        assert dp.tuned == f"workers={min(4, processors())}"
         items = [*restless(dp, 0)]
         lengths = [item.num_rows if name == "read_numpy" else len(np.load(item[1])) for item in items]
         assert lengths == expected
