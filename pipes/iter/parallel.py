@@ -91,18 +91,23 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.ordered = ordered
         self.handle_errors(on_error)
         self.threadpool_kwargs = threadpool_kwargs
-        usual = min(32, (os.cpu_count() or 1) + 4)
-        self._set_pace(("max_workers", max_workers or usual, MOST_THREADS), ("scheduled_tasks", scheduled_tasks))
+        most = max_workers or _usual_threads()
+        self._set_pace(("max_workers", most, MOST_THREADS), ("scheduled_tasks", scheduled_tasks))
 
     def __iter__(self) -> Iterator[Any]:
         name = self.threadpool_kwargs.get("thread_name_prefix", "penstock-threadpool")
-        return self._results(Threads(self._in_thread, self._at_once.value, name))
+        most = self._at_once.value if self.max_workers else _usual_threads()  # of this machine
+        return self._results(Threads(self._in_thread, most, name))
 
     def _in_thread(self) -> Callable[[Any], Any]:
         initializer = self.threadpool_kwargs.get("initializer")
         if initializer is not None:
             initializer(*self.threadpool_kwargs.get("initargs", ()))
         return self.error_policy.wrap(replacing_columns(self.fn, self.input_col, self.output_col))
+
+
+def _usual_threads() -> int:
+    return min(32, (os.cpu_count() or 1) + 4)
 
 
 @functional_datapipe("processpool_map")
@@ -181,10 +186,13 @@ class ProcessPoolMapper(WorksAhead[Any]):
         if self._pool is None or not self._pool.are_ours():
             self._pool = self._new_pool()
             weakref.finalize(self, self._pool.close)
-        return self._results(self._pool.threads(self._guarded, self._at_once.value))
+        most = self._at_once.value if self.workers else processors()  # of this machine
+        return self._results(self._pool.threads(self._guarded, most))
 
     def _new_pool(self) -> Pool:
-        return Processes(self.fn, self._at_once.most, f"{self._called} of {self.functional_name}")
+        return Processes(
+            self.fn, self._at_once.most if self.workers else processors(), f"{self._called} of {self.functional_name}"
+        )
 
     def _guarded(self, call: Callable[..., Any]) -> Callable[[Any], Any]:
         return self.error_policy.wrap(replacing_columns(call, self.input_col, self.output_col))
