@@ -144,11 +144,11 @@ class Readers(Generic[K, T]):
     def read(self, items: Iterable[K]) -> Iterator[tuple[K, Iterator[T]]]:
         """Yield each item with its outputs, in order; they are to be read to their end."""
         for item in items:
-            if self._is_interrupted:
-                raise Interrupted
             outputs = self._outputs_of(item)
             reader = Reader(outputs, 1, self._name, self._give_up, describe_item(item), is_work=True)
             self._readers.append((item, reader))
+            if self._is_interrupted:  # before this one was there to be interrupted
+                raise Interrupted
             if here.observer is not None:
                 here.observer.threads = max(here.observer.threads, len(self._readers))
             if len(self._readers) == self._at_once:
