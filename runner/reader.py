@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..pipes.bases.ahead.reading_ahead import ReadingThread
+from ..pipes.bases.ahead.reading_ahead import reader_of
 from ..pipes.bases.ahead.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..state.error_context import add_error_context
@@ -125,7 +125,7 @@ class ShardReader(IterDataPipe[Any]):
             return
         received = self._received(shards, RoundRobin(map(replace, positions)))
         capacity = self.options.main_prefetch
-        thread = ReadingThread(received, self, capacity) if capacity else None
+        thread = reader_of(self, received, capacity) if capacity else None
         messages = received if thread is None else iter(thread)
         if self.options.tuner is not None:
             messages = self.options.tuner.follow(messages, self._idle, self._request_resize)

@@ -107,7 +107,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a thread reads ahead without a bound",
-        "pipes/bases/ahead/reading_ahead.py",
+        "workers/reading.py",
         "                if not self._room.acquire(blocking=False):",
         "                if False:",
         "operators/test_prefetch.py",

@@ -21,7 +21,7 @@ from ..errors.optional import PREPARATIONS
 from ..errors.policy import Skipped
 from .cluster import GLANCE, Cluster, actor_options, connection_now
 from .processes import pickled_error
-from .threads import Arrivals, Interrupted, Outcome, Threads
+from .threads import Interrupted, Threads
 from .transport import Inbox, Parcel, pickled_apart
 
 __all__ = ["ActorCaller", "Actors", "Server"]
@@ -77,11 +77,11 @@ class Actors:
     def threads(
         self,
         wrap: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
-        arrivals: Arrivals[Outcome],
         most: int,
     ) -> Threads:
-        """Return up to `most` threads, each of which calls an actor through the function that `wrap` returns."""
-        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), arrivals, most)
+        """Return up to `most` threads for a pass, each of which calls an actor through the function of `wrap`."""
+        self.begin()
+        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), most)
 
     def _expecting_ray(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Skip no item if Ray itself is gone."""
@@ -142,10 +142,8 @@ def _amounts(resources: Mapping[str, float]) -> dict[str, float]:
 class _ThreadsOfActors(Threads):
     """Threads that call actors; the end of a pass does not wait for actors that Ray has not started."""
 
-    def __init__(
-        self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], arrivals: Arrivals[Outcome], most: int
-    ) -> None:
-        super().__init__(in_thread, arrivals, most, "penstock-actors", _PATIENCE_WITH_ACTOR, actors.kill_busy)
+    def __init__(self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], most: int) -> None:
+        super().__init__(in_thread, most, "penstock-actors", _PATIENCE_WITH_ACTOR, actors.kill_busy)
         self._over = actors.over
 
     def stop(self) -> None:

@@ -332,7 +332,7 @@ def test_a_pipe_pickles_and_copies_without_its_actors():
     dp = on_ray(range(3), Scaler, workers=1, resources_per_worker={"CPU": 0.5})
     assert list(dp) == [0, 10, 20]
     copied = cloudpickle.loads(cloudpickle.dumps(dp))
-    assert vars(copied).keys().isdisjoint({"_actors", "_processes"})
+    assert vars(copied).keys().isdisjoint({"_pool"})
     assert list(copied) == list(dp) == [0, 10, 20]
     assert repr(copied) == repr(dp)
 

@@ -118,7 +118,7 @@ def test_buckets_that_cannot_be_sorted_can_be_skipped_and_are_counted() -> None:
     )
     assert list(dp) == [[1, 2], [4, 5]]
     assert dp.stats()["bucketbatch"]["skipped"] == 1
-    with pytest.raises(TypeError, match="leaves out buckets"):
+    with pytest.raises(TypeError, match="leaves out items that fail"):
         len(dp)
 
 

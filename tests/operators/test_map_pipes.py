@@ -301,8 +301,8 @@ def test_a_source_that_is_no_map_style_pipe_is_named_by_its_position(method: str
     [
         (lambda: numbers(1).batch(0), ValueError, "batch_size must be at least 1, and is 0"),
         (lambda: numbers(1).batch(1.5), TypeError, "batch_size must be a whole number"),
-        (lambda: numbers(1).map(3), TypeError, "fn must be callable, and is 3"),
-        (lambda: ps.iter.IterableWrapper("a").to_map_datapipe("k"), TypeError, "key_value_fn must be callable"),
+        (lambda: numbers(1).map(3), TypeError, "fn must be a function or another callable, and is 3"),
+        (lambda: ps.iter.IterableWrapper("a").to_map_datapipe("k"), TypeError, "key_value_fn must be a function"),
         (lambda: numbers(1).to_iter_datapipe(3), TypeError, "not iterable"),
         (lambda: numbers(1).to_iter_datapipe(iter([0])), TypeError, "list_iterator can be read only once"),
         (lambda: numbers(1).shuffle(indices=(i for i in [0])), TypeError, "generator can be read only once"),
