@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, ReadingServiceInterface, SequentialReadingService
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, seed_graph
-from penstock.runner.options import WorkerInfo
+from penstock.runner.options import ReadOptions, WorkerInfo
 from penstock.runner.positions import Epoch, ShardPosition
 from penstock.runner.shards import Shards
 
@@ -172,7 +172,7 @@ class FirstWorker:
 
     def __init__(self, pickled: bytes, shards: int = SHARDS) -> None:
         self._own = range(0, shards, WORKERS)
-        self._shards = Shards(lambda _: cloudpickle.loads(pickled), shards, WorkerInfo(WORKERS, 0), None, None, {})
+        self._shards = Shards(lambda _: cloudpickle.loads(pickled), shards, WorkerInfo(WORKERS, 0), ReadOptions())
         self._epoch = 0
 
     def begin(self) -> None:

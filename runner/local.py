@@ -26,8 +26,7 @@ class LocalShards:
         self._chain, sources = divided(options.chain)
         self._dispatch = Dispatch(sources, division)
         self._division = division
-        worker = WorkerInfo(1, 0)
-        self._shards = Shards(self._chain_of, division, worker, options.init_fn, options.reset_fn)
+        self._shards = Shards(self._chain_of, division, WorkerInfo(1, 0), options)
         self._passes: dict[int, ShardPass] = {}
         self._epoch = 0
 

@@ -16,8 +16,7 @@ from ..workers.processes import context_for, processors, start_server
 from .on_ray.actors import ActorBackend, RayFleet
 from .options import InitFn, ReadOptions, ResetFn, option
 from .services import ShardingReadingService
-from .workers.backend import WorkerBackend
-from .workers.processes import ProcessBackend
+from .workers.processes import ProcessBackend, WorkerBackend
 from .workers.worker import run_worker
 
 __all__ = ["MultiProcessingReadingService", "RayReadingService"]
@@ -166,7 +165,7 @@ class MultiProcessingReadingService(_WorkersReadingService):
             self._start_server()
 
     def start(self) -> WorkerBackend:
-        return ProcessBackend(self.multiprocessing_context, max(self.num_workers, processors()))
+        return ProcessBackend(self.multiprocessing_context)
 
 
 class RayReadingService(_WorkersReadingService):

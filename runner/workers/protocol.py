@@ -24,7 +24,7 @@ from ...errors.notes import add_note
 from ...registry import add_error_context, capture, flatten
 from ...views.profiles.times import WorkerTimes, times_of_steps
 from ...workers.processes import pickled_error
-from ...workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
+from ...workers.transport import Inbox, Outbox, Parcel, passes_descriptors, receive_parcel_descriptor, send_parcel
 from ..positions import BEGUN, FAILED, Epoch, Message, Report, RoundRobin, ShardPosition
 from ..shards import ShardPass
 
@@ -132,7 +132,7 @@ class Sender:
         name: str = "",
     ) -> None:
         self._connection = connection
-        self._outbox = Outbox(max_blocks)
+        self._outbox = Outbox(max_blocks if passes_descriptors(connection) else 0)
         self._begin = begin
         self._reader_of = reader_of
         self._watch = watch or nullcontext()
