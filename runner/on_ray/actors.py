@@ -8,7 +8,6 @@ import secrets
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
@@ -16,16 +15,21 @@ from typing import Any, Self
 
 from ...errors.optional import require
 from ...registry import PREPARATIONS, expect_whole
-from ...workers.cluster import GLANCE, Cluster, actor_options, connection_now, expect_resources, nodes_now
-from ...workers.threads import Interrupted
+from ...workers.cluster import (
+    Cluster,
+    actor_options,
+    connection_now,
+    expect_resources,
+    first_answer,
+    nodes_now,
+    wait_for,
+)
 from ..workers.processes import ENDS_WITHIN, WorkerBackend, WorkerHandle
 from ..workers.status import WorkerStatus
 from .actor_hosts import WorkerHost, listening
 
 __all__ = ["ActorBackend", "RayFleet"]
 
-_STARTS_WITHIN = 30.0
-"""Seconds that an actor may take to start before a warning; with a `timeout`, at least so many before an error."""
 _DEATHS_IN_A_ROW = 3
 """How many deaths in a row at the same item are an error."""
 _ANSWERS_WITHIN = 1.0
@@ -73,11 +77,6 @@ class RayFleet:
     def is_of_this_ray(self) -> bool:
         """Say whether its handles are usable: a call through those of another Ray ends the process."""
         return not self._nodes.isdisjoint(nodes_now())
-
-    def start_again(self, number: int) -> Any:
-        """Start an actor in place of one that Ray does not restart."""
-        self._actors[number] = _new_actor(self.resources_per_worker)
-        return self._actors[number]
 
     def shutdown(self) -> None:
         """End the actors."""
@@ -127,18 +126,18 @@ class ActorBackend(WorkerBackend):
                 deaths += 1
                 if deaths == _DEATHS_IN_A_ROW or not require("ray", "ray").is_initialized():
                     raise RuntimeError(f"{who} {_reason_of(error)}") from error
-                if isinstance(error, require("ray.exceptions", "ray").ActorDiedError) and self._is_own:
-                    self._fleet.start_again(worker_id)  # others hold the handles of a shared fleet
 
     def _start(self, actor: Any, who: str, feeds: int) -> WorkerHandle:
         """Start a process in an actor, as soon as that is there."""
         if not Cluster().connect().is_initialized():  # else the call would start another Ray
             raise RuntimeError(f"{who}'s Ray was shut down: make a new loader, and a new fleet")
         # Retried, since Ray may be restarting the actor.
-        host = self._answer(actor.host.options(max_task_retries=-1).remote(), who)
+        answer = actor.host.options(max_task_retries=-1).remote()
+        host = first_answer(answer, who, self._fleet.resources_per_worker, self._interrupted, self._timeout)
         name = secrets.token_hex(16)
         with listening() as listener:
-            self._answer(actor.start.remote(name, listener.address, feeds), who)
+            wait_for(started := actor.start.remote(name, listener.address, feeds), self._interrupted)
+            require("ray", "ray").get(started)
             return _ActorHandle(actor, name, host, listener.accept(1 + feeds))
 
     def interrupt(self, is_interrupted: bool) -> None:
@@ -156,24 +155,6 @@ class ActorBackend(WorkerBackend):
                 worker.status(left)
         if self._is_own:
             self._fleet.shutdown()
-
-    def _answer(self, reference: Any, who: str) -> Any:
-        """Return an actor's answer; warn, or with a timeout raise TimeoutError, if it does not start in time."""
-        ray = require("ray", "ray")
-        patience = max(_STARTS_WITHIN, self._timeout or 0)
-        began, has_warned = time.monotonic(), False
-        while not ray.wait([reference], timeout=GLANCE)[0]:
-            if self._interrupted.is_set():
-                raise Interrupted
-            if time.monotonic() - began < patience or has_warned:
-                continue
-            needed, free = self._fleet.resources_per_worker, ray.available_resources()
-            why = f"{who} has not started for {patience:g} s: it needs {needed}, and the cluster has free {free}"
-            if self._timeout is not None:
-                raise TimeoutError(why)
-            warnings.warn(why, RuntimeWarning, stacklevel=2)
-            has_warned = True
-        return ray.get(reference)
 
 
 class _ActorHandle(WorkerHandle):
@@ -212,9 +193,6 @@ class _ActorHandle(WorkerHandle):
         return status
 
     def close(self) -> None:
-        self.connection.close()
-
-    def kill(self) -> None:
         self.connection.close()  # the actor notices, and ends the process
 
     def __str__(self) -> str:

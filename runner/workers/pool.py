@@ -113,17 +113,13 @@ class WorkerPool:
         """Return for how many seconds the workers waited for credit, by their last reports."""
         return sum(connection.idle for connection in [*self._connections])
 
-    def begin(
-        self, positions: list[ShardPosition], seed: int, path: PassPath, settled: list[Any], resumes: bool = False
-    ) -> None:
+    def begin(self, epoch: Epoch, positions: list[ShardPosition], resumes: bool = False) -> None:
         """Let every worker begin an epoch with its shards, or resume it; shards left out are not read.
-
-        Its steps get what they have `settled`.
 
         Afterwards the pool is `broken` if a process is stuck in an abandoned epoch.
         """
         abandoned = [connection for connection in self._connections if connection.is_reading]
-        self._epoch = Epoch(self._epoch.number + 1, seed, path, settled=settled)
+        self._epoch = replace(epoch, number=self._epoch.number + 1)
         if not resumes:
             self._reports = {}
         self._backend.interrupt(False)

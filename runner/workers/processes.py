@@ -48,9 +48,9 @@ class WorkerHandle(ABC):
     def close(self) -> None:
         """Close the connection to it."""
 
-    @abstractmethod
     def kill(self) -> None:
         """End it, whatever it is doing."""
+        self.close()
 
 
 class ProcessHandle(WorkerHandle):

@@ -23,6 +23,7 @@ import torch
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
 from penstock.runner.on_ray import actor_hosts, actors
+from penstock.workers import cluster
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("local_ray")]
 
@@ -145,22 +146,18 @@ def test_an_actor_that_is_killed_with_its_processes_is_started_again() -> None:
         assert not is_running(process)
 
 
-def test_an_actor_that_is_killed_for_good_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_actor_that_is_killed_for_good_is_an_error() -> None:
     import ray
 
-    started: list[Any] = []
-    start = actors._new_actor
-    monkeypatch.setattr(actors, "_new_actor", lambda *given: started.append(start(*given)) or started[-1])
-
-    dp = ps.iter.IterableWrapper(range(300)).sharding_filter().map(process_of)
-    with loader(dp, ps.RayReadingService(1)) as reader:
-        items = iter(reader)
-        seen = [next(items)[0]]
-        ray.kill(started[0])
-        with pytest.warns(RuntimeWarning, match="Another worker resumes"):
-            seen += [number for number, _ in items]
-    assert seen == list(range(300))
-    assert len(started) == 2
+    with ps.RayFleet(1) as fleet:
+        dp = ps.iter.IterableWrapper(range(300)).sharding_filter().map(process_of)
+        with loader(dp, ps.RayReadingService(fleet=fleet)) as reader, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            items = iter(reader)
+            next(items)
+            ray.kill(fleet.actor(0))
+            with pytest.raises(RuntimeError, match="actor 0 of 1 has died: it was killed"):
+                list(items)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -464,7 +461,7 @@ def test_init_and_reset_functions_run_there(fleet: ps.RayFleet) -> None:
 
 
 def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_STARTS_WITHIN", 0.5)
+    monkeypatch.setattr(cluster, "_STARTS_WITHIN", 0.5)
     service = ps.RayReadingService(1, resources_per_worker={"CPU": 1, "a_tpu": 1}, timeout=1)
     with (
         loader(numbers(6), service) as reader,
@@ -474,8 +471,8 @@ def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyP
 
 
 def test_an_actor_that_is_late_is_told_of_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_STARTS_WITHIN", 0.01)
-    monkeypatch.setattr(actors, "GLANCE", 0.01)
+    monkeypatch.setattr(cluster, "_STARTS_WITHIN", 0.01)
+    monkeypatch.setattr(cluster, "_GLANCE", 0.01)
     with loader(numbers(6), ps.RayReadingService(1)) as reader, pytest.warns(RuntimeWarning, match="has not started"):
         assert sorted(reader) == list(range(6))
 
