@@ -13,10 +13,10 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from typing import Self
 
 from ...errors.optional import require
 from ...workers.processes import start_server
@@ -24,7 +24,7 @@ from ..workers.processes import ENDS_WITHIN, ProcessHandle, end_processes
 from ..workers.status import WorkerStatus
 from ..workers.worker import run_worker
 
-__all__ = ["LoaderAddress", "WorkerHost", "listening"]
+__all__ = ["Listener", "LoaderAddress", "WorkerHost"]
 
 _CONNECTS_WITHIN = 10.0
 """Seconds for an actor to connect to a loader."""
@@ -72,12 +72,22 @@ def _without_delay(line: socket.socket) -> socket.socket:
     return line
 
 
-class _Listener:
-    """The sockets at which a loader waits for connections from an actor."""
+class Listener:
+    """The sockets at which a loader waits for connections from an actor; a context, which closes them."""
 
-    def __init__(self, sockets: list[socket.socket], address: LoaderAddress) -> None:
-        self._sockets = sockets
-        self.address = address
+    def __init__(self) -> None:
+        host = require("ray", "ray").util.get_node_ip_address()
+        by_tcp = socket.create_server((host, 0), backlog=socket.SOMAXCONN)
+        self._sockets, local = [by_tcp], f"\0penstock-{secrets.token_hex(16)}"
+        here = socket.socket(socket.AF_UNIX)
+        try:
+            here.bind(local)
+            here.listen(socket.SOMAXCONN)
+            self._sockets.append(here)
+        except OSError:
+            here.close()
+            local = ""
+        self.address = LoaderAddress(local, by_tcp.getsockname(), secrets.token_bytes(_KEY_BYTES))
 
     def accept(self, number: int) -> list[Connection]:
         """Return so many connections of those who show the key, in the order in which they were made.
@@ -97,6 +107,13 @@ class _Listener:
                     connections.append(Connection(line.detach()))
         return connections
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for listener in self._sockets:
+            listener.close()
+
 
 def _shows(line: socket.socket, key: bytes) -> bool:
     """Say whether the other end shows the key; else close the socket."""
@@ -107,22 +124,6 @@ def _shows(line: socket.socket, key: bytes) -> bool:
             return True
     line.close()
     return False
-
-
-@contextmanager
-def listening() -> Iterator[_Listener]:
-    """Listen for connections from an actor within the context."""
-    host = require("ray", "ray").util.get_node_ip_address()
-    with ExitStack() as sockets:
-        by_tcp = sockets.enter_context(socket.create_server((host, 0), backlog=socket.SOMAXCONN))
-        local, here = f"\0penstock-{secrets.token_hex(16)}", sockets.enter_context(socket.socket(socket.AF_UNIX))
-        try:
-            here.bind(local)
-            here.listen(socket.SOMAXCONN)
-        except OSError:
-            local = ""
-        address = LoaderAddress(local, by_tcp.getsockname(), secrets.token_bytes(_KEY_BYTES))
-        yield _Listener([by_tcp, here] if local else [by_tcp], address)
 
 
 class WorkerHost:
@@ -136,15 +137,15 @@ class WorkerHost:
         os.environ.setdefault("RAY_ADDRESS", cluster)  # for chains that use Ray themselves
         start_server(run_worker.__module__)
 
-    def host(self) -> str:
-        """Return the name of the machine, when the actor has started."""
-        return str(require("ray", "ray").util.get_node_ip_address())
+    def start(self, name: str, address: LoaderAddress, feeds: int) -> str:
+        """Start a process that reads for a loader until the loader closes its connection; return this machine's name.
 
-    def start(self, name: str, address: LoaderAddress, feeds: int) -> None:
-        """Start a process that reads for a loader until the loader closes its connection, or is gone."""
+        The process gets `feeds` connections to the loader for shards of dispatched streams.
+        """
         to_main, *ends = [address.connect() for _ in range(1 + feeds)]
         process = self._processes[name] = ProcessHandle(None, "penstock-worker", ends, to_main)
         threading.Thread(target=self._follow, args=(name, process, to_main), daemon=True).start()
+        return str(require("ray", "ray").util.get_node_ip_address())
 
     def status(self, name: str) -> WorkerStatus:
         """Return the status of a process that was started by that name."""

@@ -22,11 +22,10 @@ from ...workers.cluster import (
     expect_resources,
     first_answer,
     nodes_now,
-    wait_for,
 )
 from ..workers.processes import ENDS_WITHIN, WorkerBackend, WorkerHandle
 from ..workers.status import WorkerStatus
-from .actor_hosts import WorkerHost, listening
+from .actor_hosts import Listener, WorkerHost
 
 __all__ = ["ActorBackend", "RayFleet"]
 
@@ -115,30 +114,15 @@ class ActorBackend(WorkerBackend):
 
     def worker(self, worker_id: int, feeds: int) -> WorkerHandle:
         who = f"actor {worker_id} of {self._fleet.num_workers}"
-        deaths = 0
-        while True:
-            actor = self._fleet.actor(worker_id)
+        actor, name = self._fleet.actor(worker_id), secrets.token_hex(16)
+        with Listener() as listener:
+            # Retried, since Ray may be restarting the actor.
+            started = actor.start.options(max_task_retries=-1).remote(name, listener.address, feeds)
             try:
-                return self._start(actor, who, feeds)
-            except TimeoutError:  # a late actor is not gone
-                raise
+                host = first_answer(started, who, self._fleet.resources_per_worker, self._interrupted, self._timeout)
+                return _ActorHandle(actor, name, host, listener.accept(1 + feeds))
             except _gone() as error:
-                deaths += 1
-                if deaths == _DEATHS_IN_A_ROW or not require("ray", "ray").is_initialized():
-                    raise RuntimeError(f"{who} {_reason_of(error)}") from error
-
-    def _start(self, actor: Any, who: str, feeds: int) -> WorkerHandle:
-        """Start a process in an actor, as soon as that is there."""
-        if not Cluster().connect().is_initialized():  # else the call would start another Ray
-            raise RuntimeError(f"{who}'s Ray was shut down: make a new loader, and a new fleet")
-        # Retried, since Ray may be restarting the actor.
-        answer = actor.host.options(max_task_retries=-1).remote()
-        host = first_answer(answer, who, self._fleet.resources_per_worker, self._interrupted, self._timeout)
-        name = secrets.token_hex(16)
-        with listening() as listener:
-            wait_for(started := actor.start.remote(name, listener.address, feeds), self._interrupted)
-            require("ray", "ray").get(started)
-            return _ActorHandle(actor, name, host, listener.accept(1 + feeds))
+                raise RuntimeError(f"{who} {_reason_of(error)}") from error
 
     def interrupt(self, is_interrupted: bool) -> None:
         if is_interrupted:
@@ -216,7 +200,7 @@ def _new_actor(resources: Mapping[str, float]) -> Any:
 
 def _gone() -> tuple[type[Exception], ...]:
     """Return what Ray and connecting raise when an actor is not there."""
-    return (require("ray.exceptions", "ray").RayError, OSError)
+    return (require("ray.exceptions", "ray").RayError, ConnectionError)
 
 
 def _reason_of(error: Exception) -> str:

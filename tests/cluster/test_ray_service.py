@@ -12,7 +12,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,15 +77,13 @@ def test_actors_give_what_processes_give_and_a_state_of_one_is_a_state_of_the_ot
 
 def change_addresses(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Let loaders give actors other addresses."""
-    listening = actors.listening
 
-    @contextmanager
-    def changed() -> Iterator[Any]:
-        with listening() as listener:
-            listener.address = dataclasses.replace(listener.address, **changes)
-            yield listener
+    class Listener(actor_hosts.Listener):
+        def __init__(self) -> None:
+            super().__init__()
+            self.address = dataclasses.replace(self.address, **changes)
 
-    monkeypatch.setattr(actors, "listening", changed)
+    monkeypatch.setattr(actors, "Listener", Listener)
 
 
 @pytest.mark.parametrize("by", ["shared memory", "TCP"])
@@ -164,31 +161,25 @@ def test_an_actor_that_is_killed_for_good_is_an_error() -> None:
 def test_an_actor_that_dies_while_it_connects_is_replaced(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    listening = actors.listening
-    killed: list[bool] = []
+    killed: list[str] = []
+
+    def kill(when: str) -> None:
+        if when == moment and not killed:
+            killed.append(when)
+            ray.kill(fleet.actor(0), no_restart=False)
+            time.sleep(0.5)
+
+    class Listener(actor_hosts.Listener):
+        def __init__(self) -> None:
+            super().__init__()
+            kill("before")
+
+        def accept(self, number: int) -> Any:
+            kill("after")
+            return super().accept(number)
 
     with ps.RayFleet(1) as fleet:
-
-        @contextmanager
-        def listening_to_the_killed() -> Iterator[Any]:
-            with listening() as listener:
-                accept = listener.accept
-
-                def killing(*given: Any) -> Any:
-                    if not killed:
-                        killed.append(True)
-                        ray.kill(fleet.actor(0), no_restart=False)
-                        time.sleep(0.5)
-                    return accept(*given)
-
-                if moment == "after":
-                    listener.accept = killing
-                elif not killed:
-                    killed.append(True)
-                    ray.kill(fleet.actor(0), no_restart=False)
-                yield listener
-
-        monkeypatch.setattr(actors, "listening", listening_to_the_killed)
+        monkeypatch.setattr(actors, "Listener", Listener)
         with loader(numbers(20), ps.RayReadingService(fleet=fleet)) as reader, warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             assert sorted(reader) == list(range(20))
@@ -429,7 +420,7 @@ def test_two_loaders_and_a_copy_of_the_fleet_read_in_turn(fleet: ps.RayFleet) ->
 
 
 def test_who_has_no_key_is_not_served_and_keeps_nobody_out() -> None:
-    with actor_hosts.listening() as listener:
+    with actor_hosts.Listener() as listener:
         address = listener.address
         assert address.key not in repr(address).encode()
         with (
