@@ -178,7 +178,8 @@ class RayReadingService(_WorkersReadingService):
 
     An actor reads in a process of its own. Processes and actors that die are replaced, where Ray finds room: the next
     resumes after the last items received, with a warning, and no item is lost or repeated. It is an error if three in a
-    row die at the same item, and for a dispatched stream (`sharding_round_robin_dispatch`), which has its own actor.
+    row die at the same item, and in a chain with a dispatched stream (`sharding_round_robin_dispatch`), which a process
+    of this machine reads.
 
     The actors of a `fleet` read for several loaders, with a process for each. On all ranks of a training run, use
     `SequentialReadingService(DistributedReadingService(), RayReadingService(fleet=fleet))`.
