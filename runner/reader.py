@@ -15,7 +15,7 @@ from ..workers.processes import processors
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .options import Division, ReadOptions
-from .positions import Message, Report, RoundRobin, ShardPosition
+from .positions import Epoch, Message, Report, RoundRobin, ShardPosition
 from .shards import sharded, steps_to_settle
 from .workers.pool import WorkerPool
 
@@ -145,13 +145,13 @@ class ShardReader(IterDataPipe[Any]):
     def _begin(self, positions: list[ShardPosition], resumes: bool = False) -> WorkerPool | LocalShards:
         """Return the shards, read from the positions on; `resumes` if their epoch has begun before."""
         assert self._pass is not None
-        path, shards = self._pass.path, self._opened()
+        epoch, shards = Epoch(0, self.seed_elsewhere, self._pass.path, settled=self.settled), self._opened()
         try:
-            shards.begin(positions, self.seed_elsewhere, path, self.settled, resumes)
+            shards.begin(epoch, positions, resumes)
             if shards.broken:  # a function hangs in an abandoned epoch
                 self.shutdown()
                 shards = self._opened()
-                shards.begin(positions, self.seed_elsewhere, path, self.settled)
+                shards.begin(epoch, positions)
         except BaseException:  # a worker has died since: the next epoch starts new ones
             self.shutdown()
             raise
