@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import logging
-import pickle
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,9 +19,6 @@ import penstock as ps
 from http_server import CONTENT, LARGE
 from penstock.pipes.iter import GDriveReader, HttpReader, IterableWrapper, OnlineReader
 from penstock.testing import check_operator
-from resuming import assert_resumes_everywhere
-
-READERS = [HttpReader, GDriveReader, OnlineReader]
 
 
 def read(*urls: str, **arguments: Any) -> list[tuple[str, bytes]]:
@@ -67,13 +63,8 @@ def test_redirects_are_followed_and_the_url_stays_the_one_asked_for(web: str) ->
     assert read(url) == [(url, CONTENT)]
 
 
-def test_what_the_server_packed_for_the_way_is_unpacked(web: str) -> None:
+def test_what_the_server_packed_for_the_way_is_unpacked_and_an_archive_stays_one(web: str) -> None:
     assert [content for _, content in read(f"{web}/gzip", f"{web}/chunked")] == [CONTENT] * 2
-
-
-def test_an_archive_that_is_said_to_be_packed_for_the_way_stays_an_archive(web: str) -> None:
-    import gzip
-
     [(_, content)] = read(f"{web}/archive/a.gz")
     assert gzip.decompress(content) == CONTENT
 
@@ -91,20 +82,14 @@ def test_arguments_of_requests_reach_the_server_and_are_not_shown(web: str) -> N
     assert "hush" not in repr(dp) + "".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("status", [404, 500])
-def test_an_error_status_raises_and_names_the_url(web: str, status: int) -> None:
-    url = f"{web}/status/{status}"
-    with pytest.raises(requests.HTTPError, match=rf"{status} .* for url: {url}") as caught:
+def test_an_error_status_raises_and_names_the_url(web: str) -> None:
+    url = f"{web}/status/404"
+    with pytest.raises(requests.HTTPError, match=rf"404 .* for url: {url}") as caught:
         read(url)
     assert isinstance(caught.value, OSError)
-    assert caught.value.response.status_code == status
+    assert caught.value.response.status_code == 404
     assert connections(web) == 0  # although the error holds the answer
     assert f"raised in HttpReader(), on '{url}'" in caught.value.__notes__[0]
-
-
-def test_a_server_that_refuses_is_an_error(web: str) -> None:
-    with pytest.raises(requests.ConnectionError, match="refused"):
-        read("http://127.0.0.1:1/a")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +101,7 @@ def test_a_silent_server_is_an_error_after_the_timeout(web: str, what: str, erro
         read(f"{web}/{what}", timeout=0.2)
 
 
-@pytest.mark.parametrize(
-    ("timeout", "expected"), [(None, 60.0), (3, 3), ((None, None), (None, None)), ((1, 2), (1, 2))]
-)
+@pytest.mark.parametrize(("timeout", "expected"), [(None, 60.0), ((None, None), (None, None))])
 def test_a_server_may_be_silent_for_a_minute_where_nothing_else_is_said(
     web: str, timeout: Any, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,23 +162,19 @@ def test_a_refused_connection_is_tried_again_too() -> None:
     assert dp.stats()["read_from_http"] | {"last_errors": []} == {"skipped": 1, "retried": 2, "last_errors": []}
 
 
-@pytest.mark.parametrize("arguments", [{"skip_on_error": True}, {"on_error": "skip"}, {"on_error": ps.Skip(limit=3)}])
-@pytest.mark.parametrize("reader", [HttpReader, OnlineReader])
-def test_urls_that_fail_are_left_out(web: str, reader: Any, arguments: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("arguments", [{"skip_on_error": True}, {"on_error": ps.Skip(limit=3)}])
+def test_urls_that_fail_are_left_out(web: str, arguments: Any, caplog: pytest.LogCaptureFixture) -> None:
     urls = [f"{web}/status/404", f"{web}/file/a.txt", "nonsense", "http://127.0.0.1:1/a"]
-    dp = reader(IterableWrapper(urls), **arguments)
+    dp = OnlineReader(IterableWrapper(urls), **arguments)
     with caplog.at_level(logging.WARNING, "penstock"):
         assert [(url, stream.read()) for url, stream in dp] == [(urls[1], CONTENT)]
     assert next(iter(dp.stats().values()))["skipped"] == 3
     assert "404 Client Error" in caplog.text
-    with pytest.raises(TypeError, match="leaves out items"):
-        len(dp)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_skip_on_error_and_on_error_are_two_names_of_one_argument(reader: Any) -> None:
+def test_skip_on_error_and_on_error_are_two_names_of_one_argument() -> None:
     with pytest.raises(ValueError, match="skip_on_error=True is the old form of on_error='skip'"):
-        reader(IterableWrapper([]), skip_on_error=True, on_error=ps.Retry(3))
+        HttpReader(IterableWrapper([]), skip_on_error=True, on_error=ps.Retry(3))
 
 
 @pytest.mark.parametrize(
@@ -211,11 +190,10 @@ def test_what_is_no_url_is_an_error(url: Any, error: type[Exception], message: s
         list(IterableWrapper([url]).read_from_http())
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_without_requests_construction_says_what_to_install(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_requests_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "requests", None)
     with pytest.raises(ImportError, match=r'pip install "penstock\[http\]"'):
-        reader(IterableWrapper([]))
+        HttpReader(IterableWrapper([]))
 
 
 def test_importing_the_package_imports_none_of_the_optional_libraries() -> None:
@@ -262,11 +240,6 @@ def test_a_page_in_place_of_a_file_is_an_error_that_says_why(web: str, name: str
     assert connections(web) == 0
 
 
-def test_a_missing_file_in_drive_is_an_error_of_http(web: str) -> None:
-    with pytest.raises(requests.HTTPError, match="404"):
-        drive(web, "missing")
-
-
 @pytest.mark.parametrize(("name", "expected"), [("umlaut", "Grüße.txt"), ("climber", "climber.txt")])
 def test_the_name_is_decoded_and_leads_nowhere_else(web: str, name: str, expected: str) -> None:
     assert [name for name, _ in drive(web, name)] == [expected]
@@ -299,29 +272,11 @@ def test_the_online_reader_takes_only_googles_hosts_for_drive(web: str, host: st
     assert list(OnlineReader(IterableWrapper([url]), proxies={"http": web}).read_from_stream()) == [(url, url.encode())]
 
 
-def test_the_online_reader_reads_other_urls_as_http(web: str) -> None:
-    url = f"{web}/file/a.txt"
-    assert list(OnlineReader(IterableWrapper([url])).read_from_stream()) == [(url, CONTENT)]
-
-
 # Laws
 
 
-MAKERS: list[Callable[[str], Any]] = [
-    lambda web: IterableWrapper([f"{web}/file/a", f"{web}/gzip", f"{web}/chunked"]).read_from_http(),
-    lambda web: IterableWrapper([f"{web}/uc?id=a", f"{web}/uc?id=large"]).read_from_gdrive(),
-    lambda web: IterableWrapper([f"{web}/file/a", f"{web}/file/b"]).read_from_remote(),
-]
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_readers_hold_the_laws_over_a_server(web: str, make: Callable[[str], Any]) -> None:
-    check_operator(lambda: make(web))
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_readers_resume(web: str, make: Callable[[str], Any]) -> None:
-    assert_resumes_everywhere(lambda: make(web).read_from_stream(), passes=2)
+def test_reading_from_drive_holds_the_laws(web: str) -> None:
+    check_operator(lambda: IterableWrapper([f"{web}/uc?id=a", f"{web}/uc?id=large"]).read_from_gdrive())
 
 
 def test_resuming_asks_for_nothing_again(web: str) -> None:
@@ -333,14 +288,3 @@ def test_resuming_asks_for_nothing_again(web: str) -> None:
     assert [url for url, _ in resumed] == urls[2:]
     asked = counts(web)
     assert [asked[f"/file/resumed/{number}"] for number in range(3)] == [1, 1, 1]
-
-
-def test_a_chain_that_holds_streams_can_be_pickled(web: str) -> None:
-    dp = IterableWrapper([f"{web}/file/a.txt"]).read_from_http(headers={"a": "b"}, on_error="skip").read_from_stream()
-    next(iter(dp))
-    assert list(pickle.loads(pickle.dumps(dp))) == list(dp)
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_len_is_the_sources(reader: Any) -> None:
-    assert len(reader(IterableWrapper(["a", "b"]))) == 2
