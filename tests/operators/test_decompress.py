@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from archives import tar_of, zip_of
 from forwards import Forwards
 from penstock import Retry
 from penstock.pipes.files import compression
@@ -38,6 +39,9 @@ each = pytest.mark.parametrize("kind", PACKERS)
 ways = pytest.mark.parametrize("way", [io.BytesIO, Trickling], ids=["seekable", "forwards"])
 
 
+TAR, ZIP = tar_of({"a": b"a", "b": b"b"}, ""), zip_of({"a": b"a"})
+
+
 def packed(kind: str, content: bytes = CONTENT) -> bytes:
     return PACKERS[kind](content)
 
@@ -46,47 +50,23 @@ def opened(name: str, content: bytes, way: Callable[[bytes], Any] = io.BytesIO) 
     return IterableWrapper([(name, way(content))], deepcopy=False)
 
 
-def tar() -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as pack:
-        for name in ("a", "b"):
-            header = tarfile.TarInfo(name)
-            header.size = 1
-            pack.addfile(header, io.BytesIO(name.encode()))
-    return buffer.getvalue()
-
-
-def zipped() -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as pack:
-        pack.writestr("a", "a")
-    return buffer.getvalue()
-
-
 # What comes out
 
 
 @each
+@pytest.mark.parametrize("name", ["file", "file.zip"])
 @ways
-def test_a_type_that_is_given_is_decompressed_whatever_the_name(kind: str, way: Any) -> None:
-    for file_type in (kind, kind.upper(), CompressionType(kind)):
-        [(path, stream)] = opened("name", packed(kind), way).decompress(file_type)
-        assert (path, stream.read()) == ("name", CONTENT)
+def test_the_argument_or_the_first_bytes_tell_the_type_before_the_name_does(kind: str, name: str, way: Any) -> None:
+    for file_type in (None, kind.upper(), CompressionType(kind)):
+        [(path, stream)] = opened(name, packed(kind), way).decompress(file_type)
+        assert (path, stream.read()) == (name, CONTENT)
 
 
-@each
-@pytest.mark.parametrize("name", ["file", "file.txt", "file.zip", "file.tar"])
-@ways
-def test_the_first_bytes_tell_the_type_before_the_name_does(kind: str, name: str, way: Any) -> None:
-    [(path, stream)] = opened(name, packed(kind), way).decompress()
-    assert (path, stream.read()) == (name, CONTENT)
-
-
-@pytest.mark.parametrize("suffix", [".lzma", ".LZMA", ".xz"])
+@pytest.mark.parametrize("suffix", [".LZMA", ".xz"])
 def test_where_the_first_bytes_do_not_tell_the_type_the_name_does(suffix: str) -> None:
     settings: Any = [{"id": lzma.FILTER_LZMA1, "lc": 0}]
     old = lzma.compress(b"one", format=lzma.FORMAT_ALONE, filters=settings)  # begins with nothing that marks it
-    assert opened(f"file{suffix}", old).decompress().read_from_stream().take_all() == [(f"file{suffix}", b"one")]
+    assert list(opened(f"file{suffix}", old).decompress().read_from_stream()) == [(f"file{suffix}", b"one")]
 
 
 @ways
@@ -96,63 +76,52 @@ def test_a_type_that_cannot_be_told_is_an_error(name: str, way: Any) -> None:
         list(opened(name, b"BZh is how a bzip2 begins", way).decompress())
 
 
-@pytest.mark.parametrize("kind", ["gzip", "bz2", "lzma", None])
+@pytest.mark.parametrize(
+    ("method", "content", "found"),
+    [
+        ("load_from_tar", TAR, ["a", "b"]),
+        ("load_from_tar", packed("lzma", TAR), ["a", "b"]),
+        ("load_from_zip", ZIP, ["a"]),
+        ("load_from_zip", packed("gzip", ZIP), ["a"]),
+    ],
+)
 @ways
-def test_tars_are_loaded_whether_and_however_they_are_compressed(kind: str | None, way: Any) -> None:
-    content = tar() if kind is None else packed(kind, tar())
-    loaded = opened("pack", content, way).decompress().load_from_tar()
-    assert [(path, stream.read()) for path, stream in loaded] == [("pack/a", b"a"), ("pack/b", b"b")]
+def test_archives_are_loaded_whether_they_are_compressed_or_not(
+    method: str, content: bytes, found: list[str], way: Any
+) -> None:
+    loaded = getattr(opened("pack", content, way).decompress(), method)()
+    assert [(path, stream.read().decode()) for path, stream in loaded] == [(f"pack/{name}", name) for name in found]
 
 
 @ways
-def test_a_zip_is_loaded_from_what_comes_out(way: Any) -> None:
-    for name, content in [("pack", zipped()), ("pack.zip.gz", gzip.compress(zipped()))]:
-        loaded = opened(name, content, way).decompress().load_from_zip()
-        assert [(path, stream.read()) for path, stream in loaded] == [(f"{name}/a", b"a")]
-
-
-@ways
-@pytest.mark.parametrize("content", [tar(), gzip.compress(tar())], ids=["tar", "tar.gz"])
+@pytest.mark.parametrize("content", [TAR, packed("gzip", TAR)], ids=["tar", "tar.gz"])
 def test_a_tar_that_is_asked_for_comes_out_open(content: bytes, way: Any) -> None:
-    [(path, pack)] = opened("pack", content, way).decompress("tar")
-    assert path == "pack"
+    [(_, pack)] = opened("pack", content, way).decompress("tar")
     assert isinstance(pack, tarfile.TarFile)
     assert [pack.extractfile(member).read() for member in pack] == [b"a", b"b"]  # type: ignore[union-attr]
 
 
 @ways
 def test_a_zip_that_is_asked_for_comes_out_open(way: Any) -> None:
-    stream = way(zipped())
-    [(_, pack)] = IterableWrapper([("pack", stream)], deepcopy=False).extract("zip")
+    stream = way(ZIP)
+    [(_, pack)] = IterableWrapper([("at/pack", stream)], deepcopy=False).extract("zip")
     assert isinstance(pack, zipfile.ZipFile)
-    assert pack.read("a") == b"a"
+    with pytest.raises(KeyError, match="no item named 'b'") as caught:
+        pack.open("b")
+    assert "at/pack" in caught.value.__notes__[0]
     file = pack.open("a")
-    del pack
+    del pack, caught
     assert file.read() == b"a"
     del file
     gc.collect()
     assert stream.closed
 
 
-def test_a_zip_that_is_open_says_what_it_has_not() -> None:
-    [(_, pack)] = opened("at/pack", zipped()).decompress("zip")
-    with pytest.raises(KeyError, match="no item named 'b'") as caught:
-        pack.open("b")
-    assert "at/pack" in caught.value.__notes__[0]
-    pack.close()
-    with pytest.raises(ValueError, match="already closed"):
-        pack.open("a")
-
-
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_wrong_bit_in_a_zip_that_is_open_is_an_error_that_names_the_file(compression: int) -> None:
+def test_a_wrong_bit_in_a_zip_that_is_open_is_an_error_that_names_the_file() -> None:
     expected = random.Random(1).randbytes(500)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as archive:
-        archive.writestr("a", expected)
     raised = []
     for at in range(500):
-        content = bytearray(buffer.getvalue())
+        content = bytearray(zip_of({"a": expected}))
         content[at] ^= 4
         [(_, pack)] = opened("at/pack", bytes(content)).decompress("zip")
         try:
@@ -173,15 +142,9 @@ def test_a_wrong_bit_in_a_zip_that_is_open_is_an_error_that_names_the_file(compr
     ],
 )
 def test_a_suffix_and_no_letter_more_is_taken_off_the_path(method: str, kind: str, name: str, expected: str) -> None:
-    dp = getattr(opened(name, packed(kind, b"one")), method)().read_from_stream()
-    assert list(dp) == [(expected, b"one")]
-
-
-@pytest.mark.parametrize("load", ["load_from_xz", "load_from_bz2"])
-def test_length_is_what_was_promised_and_else_that_of_the_source(load: str) -> None:
-    source = IterableWrapper([1, 2])
-    assert len(getattr(source, load)()) == 2
-    assert len(getattr(source, load)(5)) == 5
+    load = getattr(opened(name, packed(kind, b"one")), method)
+    assert list(load().read_from_stream()) == [(expected, b"one")]
+    assert [len(load()), len(load(length=5))] == [1, 5]
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself has zstd")
@@ -225,7 +188,6 @@ def test_a_stream_is_a_file_that_seeks_in_what_was_compressed(kind: str) -> None
     buffer.seek(6)
     [(_, stream)] = IterableWrapper([("file", buffer)], deepcopy=False).decompress(kind)
     assert stream.name == "file"
-    assert stream.read(10) == CONTENT[:10]
     assert stream.seek(300_000) == stream.tell() == 300_000
     assert stream.read(10) == CONTENT[300_000:300_010]
     assert stream.seek(-5, io.SEEK_CUR) == 300_005
@@ -247,14 +209,10 @@ def test_a_stream_over_one_that_cannot_seek_cannot_either(kind: str) -> None:
         stream.seek(0)
 
 
-def test_lines_are_read_and_numpy_does_not_read_the_compressed_file(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "lines.gz", "wb") as file:
-        file.write(b"one\ntwo\n")
+def test_numpy_does_not_read_the_compressed_file(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "numbers.npy.gz", "wb") as file:
         np.save(file, np.arange(1000))
-    dp = FileLister(str(tmp_path)).open_files("b").decompress()
-    (_, lines), (_, numbers) = dp
-    assert list(lines) == [b"one\n", b"two\n"]
+    [(_, numbers)] = FileLister(str(tmp_path)).open_files("b").decompress()
     np.testing.assert_array_equal(np.load(numbers), np.arange(1000))
 
 
@@ -292,8 +250,8 @@ def test_a_stream_is_closed_when_it_is_dropped_or_closed() -> None:
 @ways
 def test_a_cut_stream_raises_an_error_that_names_its_path(kind: str, way: Any) -> None:
     content = packed(kind, b"a few words")
-    for cut in range(len(content)):
-        [(_, stream)] = opened("data/file", content[:cut], way).decompress(kind)
+    for damaged in [*(content[:cut] for cut in range(len(content))), content + b"garbage"]:
+        [(_, stream)] = opened("data/file", damaged, way).decompress(kind)
         with pytest.raises(OSError, match="'data/file' is cut or corrupt"):
             stream.read()
 
@@ -315,13 +273,6 @@ def test_a_wrong_bit_raises_or_changes_nothing(kind: str, parts: int) -> None:
         assert found == plain * parts or "'file' is cut or corrupt" in found, f"at byte {at}"
         content[at] ^= 4
     assert raised > 0.8 * len(content)
-
-
-@each
-def test_what_follows_the_end_and_is_no_further_part_is_an_error(kind: str) -> None:
-    [(_, stream)] = opened("file", packed(kind, b"one") + b"garbage").decompress()
-    with pytest.raises(OSError, match="'file' is cut or corrupt"):
-        stream.read()
 
 
 def test_an_error_of_the_compressed_stream_passes_as_it_is() -> None:
@@ -368,17 +319,16 @@ def test_wrong_arguments_are_refused_at_construction(method: str, arguments: dic
         getattr(IterableWrapper([]), method)(**arguments)
 
 
-def test_what_cannot_be_told_or_read_can_be_left_out(tmp_path: Path) -> None:
+def test_what_cannot_be_told_or_read_can_be_left_out() -> None:
     content = packed("bz2", b"content" * 3)
-    for number, each_content in enumerate([content, b"text", content[: len(content) // 2], content]):
-        (tmp_path / str(number)).write_bytes(each_content)
+    items = [("a", content), ("b", b"text"), ("c", content[: len(content) // 2]), ("d", content)]
 
     def make() -> Any:
-        opened = FileLister(str(tmp_path)).open_files("b").decompress(on_error="skip")
-        return opened.read_from_stream(on_error="skip")
+        source = IterableWrapper([(name, io.BytesIO(each)) for name, each in items])
+        return source.decompress(on_error="skip").read_from_stream(on_error="skip")
 
     dp = make()
-    assert [content for _, content in dp] == [b"content" * 3] * 2
+    assert list(dp) == [("a", b"content" * 3), ("d", b"content" * 3)]
     assert {name: counts["skipped"] for name, counts in dp.stats().items()} == {"decompress": 1, "read_from_stream": 1}
     assert_resumes_everywhere(make, passes=2)
 

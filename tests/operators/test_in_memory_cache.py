@@ -20,7 +20,6 @@ from resuming import (
     loader_over,
     loader_resumed,
     passed_on,
-    resumed_chain,
     seeded,
 )
 
@@ -40,9 +39,6 @@ class Counted:
             self.taken.append(item)
             yield item
 
-    def __len__(self):
-        return len(self.items)
-
 
 def cached(items, size=None):
     source = Counted(items)
@@ -51,16 +47,11 @@ def cached(items, size=None):
 
 @pytest.mark.parametrize("size", [None, 1])
 def test_after_a_whole_pass_the_source_is_never_touched(size):
-    source, dp = cached(range(5), size)
-    for _ in range(3):
-        assert list(dp) == [0, 1, 2, 3, 4]
-    assert source.taken == [0, 1, 2, 3, 4]
-    assert len(dp) == 5
-
-
-def test_the_same_objects_are_handed_out_again():
-    _, dp = cached([[], []])
-    assert all(first is second for first, second in zip(list(dp), list(dp), strict=True))
+    source, dp = cached([[0], [1], [2]], size)
+    first = list(dp)
+    for _ in range(2):
+        assert all(one is other for one, other in zip(list(dp), first, strict=True))
+    assert source.taken == first == [[0], [1], [2]]
 
 
 def test_what_a_pass_that_was_given_up_had_read_is_read_again():
@@ -82,25 +73,6 @@ def test_after_an_error_of_the_source_it_is_read_again():
     with pytest.raises(ValueError, match="once"):
         list(dp)
     assert list(dp) == list(dp) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.zeros(MB // 16),
-        lambda: np.zeros(MB // 4, dtype=np.uint8),
-        lambda: b"x" * (MB // 4),
-        lambda: {"deep": [("x" * (MB // 4),)]},
-        lambda: torch.zeros(MB // 16)[:1],
-        lambda: np.zeros(MB // 4, dtype=np.uint8)[:1],
-    ],
-    ids=["tensor", "array", "bytes", "text deep inside", "view of a tensor", "view of an array"],
-)
-def test_the_limit_is_one_of_the_real_size_of_the_items(make):
-    dp = ps.iter.IterableWrapper(range(10)).map(lambda _: make()).in_memory_cache(1)
-    with pytest.warns(UserWarning, match="has room for 3 items in its 1 MB"):
-        list(dp)
-    assert len(dp._kept) == 3
 
 
 def test_over_the_limit_one_warning_tells_and_the_rest_is_read_in_each_pass():
@@ -146,23 +118,16 @@ def test_every_pass_over_a_shuffled_source_has_the_order_of_the_first(size):
 
 @ROOM_FOR
 @pytest.mark.parametrize("size", [None, 0.0001, 0])
-def test_passes_resume_whether_all_some_or_none_is_kept(size):
-    assert_resumes_everywhere(
-        lambda: ps.iter.IterableWrapper(range(6)).shuffle(buffer_size=3).set_seed(1).in_memory_cache(size)
-    )
-
-
-@ROOM_FOR
-@pytest.mark.parametrize("size", [None, 0.0001, 0])
 @pytest.mark.parametrize(
     "behind",
     [
+        lambda dp: dp,
         lambda dp: dp.header(3),
         lambda dp: dp.mix(ps.iter.IterableWrapper([7]), weights=[1, 1], until="shortest").set_seed(2),
     ],
-    ids=["header", "mix"],
+    ids=["whole", "header", "mix"],
 )
-def test_passes_that_are_given_up_resume_in_the_order_of_the_first(size, behind):
+def test_passes_whole_or_given_up_resume_in_the_order_of_the_first(size, behind):
     def make():
         source = ps.iter.IterableWrapper(range(6)).shuffle().set_seed(1)
         return behind(source.in_memory_cache(size))
@@ -175,13 +140,7 @@ def test_a_cache_read_in_part_keeps_its_order():
         return ps.iter.IterableWrapper(range(30)).shuffle().in_memory_cache().header(3)
 
     whole = seeded(make)
-    expected = [[*whole] for _ in range(4)]
-    for epochs in (1, 2, 3):
-        dp = seeded(make)
-        for _ in range(epochs):
-            list(dp)
-        assert [*resumed_chain(make, dp.state_dict())] == expected[epochs]
-    assert expected[1] == expected[0]
+    assert list(whole) == list(whole)
     assert_resumes_twice_everywhere(make)
 
 
@@ -312,7 +271,6 @@ def test_each_index_of_a_map_style_source_is_read_once():
     assert [dp[2], dp[0], dp[2], dp[np.int64(2)], dp[torch.tensor(0)]] == ["C", "A", "C", "C", "A"]
     assert list(dp) == list(dp) == ["A", "B", "C"]
     assert asked == ["c", "a", "b"]
-    assert len(dp) == 3
 
 
 def test_a_map_style_source_is_read_by_any_key_and_its_errors_are_not_kept():
@@ -321,11 +279,6 @@ def test_a_map_style_source_is_read_by_any_key_and_its_errors_are_not_kept():
     assert dp["b", 2] is None
     with pytest.raises((KeyError, IndexError)):
         dp["c"]
-    assert [*ps.map.SequenceWrapper([1, 2, 3]).in_memory_cache()[0:2]] == [1, 2]
-
-
-def test_what_cannot_be_a_key_is_read_through_a_map_style_cache():
-    dp = ps.map.SequenceWrapper(np.arange(6).reshape(2, 3)).in_memory_cache()
-    assert dp[(slice(0, 2), 1)].tolist() == [1, 4]
-    assert dp[[0, 1]].shape == (2, 3)
-    assert dp[1].tolist() == [3, 4, 5]
+    array = ps.map.SequenceWrapper(np.arange(6).reshape(2, 3)).in_memory_cache()
+    assert array[0:2].shape == array[[0, 1]].shape == (2, 3)  # what cannot be a key
+    assert array[(slice(0, 2), 1)].tolist() == [1, 4]
