@@ -153,6 +153,17 @@ def fails_on_bad_row(row: Any) -> Any:
     return fails_on_bad({"id": [row["id"]]})
 
 
+class Hoarder(ps.IterDataPipe[Any]):
+    """Fails on an item when it has read others since."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in [*self.source]:
+            yield fails_on_bad(item)
+
+
 @pytest.mark.parametrize(
     ("step", "text", "where"),
     [
@@ -176,6 +187,7 @@ def fails_on_bad_row(row: Any) -> Any:
         (lambda dp: dp.prefetch(1).map(fails_on_bad), "row 1", "last read upstream: rows "),
         (lambda dp: dp.shuffle_rows(10).map(fails_on_bad), "row ", "last read upstream: rows "),
         (lambda dp: dp.batch(1).map(lambda b: fails_on_bad(b[0])), "row 1", "last read upstream: rows 6 to 9 of"),
+        (Hoarder, "row 1", ", last read upstream: rows 6 to 9 of row group 2 of {0}"),
     ],
 )
 def test_an_error_of_a_function_says_what_its_batch_was_made_of(
@@ -198,23 +210,6 @@ def test_an_error_in_another_process_says_what_its_batch_was_made_of(tmp_path: P
     dp = source(paths).read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, prefetch=4)
     told = told_by(list, dp, ArithmeticError)
     assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told
-
-
-class Hoarder(ps.IterDataPipe[Any]):
-    """Fails on an item when it has read others since."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Any]:
-        for item in [*self.source]:
-            yield fails_on_bad(item)
-
-
-def test_a_step_that_may_hold_items_back_is_not_believed_to_be_on_the_one_read_last(tmp_path: Path) -> None:
-    paths = files(tmp_path, id=BAD + 1000)
-    told = told_by(list, Hoarder(source(paths).read_parquet().to_tensors()), ArithmeticError)
-    assert f", last read upstream: rows 0 to 9 of row group 2 of {paths[1]!r}" in told
 
 
 def test_behind_a_filter_no_row_numbers_are_told(tmp_path: Path, read: Any) -> None:
@@ -246,18 +241,16 @@ def test_of_files_that_were_read_before_nothing_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "part"), [("csv", "block"), ("json", "block"), ("ipc", "record batch"), ("orc", "stripe")]
+    ("kind", "part", "write"),
+    [
+        ("csv", "block", pa.csv.write_csv),
+        ("json", "block", lambda rows, path: Path(path).write_text("".join(f'{{"id": {n}}}\n' for n in rows["id"]))),
+        ("ipc", "record batch", pa.feather.write_feather),
+        ("orc", "stripe", pa.orc.write_table),
+    ],
 )
-def test_other_kinds_of_files_tell_their_parts(tmp_path: Path, kind: str, part: str) -> None:
+def test_other_kinds_of_files_tell_their_parts(tmp_path: Path, kind: str, part: str, write: Any) -> None:
     path = str(tmp_path / f"a.{kind}")
-    content = pa.table({"id": [1, 2, BAD + 1000]})
-    if kind == "csv":
-        pa.csv.write_csv(content, path)
-    elif kind == "json":
-        Path(path).write_text("".join(f'{{"id": {n}}}\n' for n in content["id"].to_pylist()))
-    elif kind == "ipc":
-        pa.feather.write_feather(content, path)
-    else:
-        pa.orc.write_table(content, path)
+    write(pa.table({"id": [1, 2, BAD + 1000]}), path)
     dp = getattr(source([path]), f"read_{kind}")(batch_size=2).to_tensors().map(fails_on_bad)
     assert f"from row 2 of {part} 0 of {path!r}" in told_by(list, dp, ArithmeticError)

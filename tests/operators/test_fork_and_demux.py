@@ -143,28 +143,23 @@ def test_demux_names_a_number_that_no_pipe_has(number: Any) -> None:
         assert re.search(r"Demultiplexer.* on 3", caught.value.__notes__[0])
 
 
-def test_demux_skips_what_cannot_be_classified() -> None:
-    first, second = IterableWrapper([0, 1, "x", 5, 2]).demux(2, lambda x: x % 3, on_error="skip")
-    dp = first.zip_longest(second)
-    assert list(dp) == [(0, 1)]
-    assert dp.stats()["demux"]["skipped"] == 3
-
-
 @pytest.mark.parametrize("share", [float("inf"), 1e-15])
 def test_demux_counts_a_skipped_item_once_though_it_is_read_again(
     share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "SNAPSHOT_SHARE", share)
 
-    def make() -> Any:
-        return ps.iter.ZipperLongest(*numbers(12).demux(2, lambda x: x % 3, on_error="skip"))
+    def make() -> Any:  # for 2, 5 and 8 there is no pipe, and for 11 no number
+        return ps.iter.ZipperLongest(*numbers(12).demux(2, lambda x: x % 3 if x < 11 else 1 // 0, on_error="skip"))
 
+    expected = list(make())
+    assert expected == [(0, 1), (3, 4), (6, 7), (9, 10)]
     for taken in range(5):
         dp, resumed = make(), make()
         iterator = iter(dp)
         list(islice(iterator, taken))
         resumed.load_state_dict(passed_on(dp))
-        list(resumed)
+        assert list(resumed) == expected[taken:]
         assert resumed.stats()["demux"]["skipped"] == 4
 
 
@@ -254,19 +249,6 @@ def test_an_item_that_found_no_room_is_not_lost() -> None:
     with pytest.raises(BufferError):
         list(first)
     assert list(second) == [1, 2, 3, 4, 5]
-
-
-def test_branches_read_in_step_need_room_for_one_item() -> None:
-    first, second = numbers(100).fork(2, buffer_size=1)
-    assert list(first.zip(second)) == [(x, x) for x in range(100)]
-    first, second = numbers(100).round_robin_demux(2, buffer_size=1)
-    assert len(list(second.zip(first))) == 50
-
-
-def test_a_branch_read_ahead_needs_room_for_what_is_read_ahead() -> None:
-    first, second = numbers(50).fork(2, buffer_size=10)
-    with pytest.raises(BufferError, match="branch 1 of fork .* needs room for what is read ahead"):
-        list(first.shuffle(buffer_size=20).zip(second))
 
 
 # Dropped ones

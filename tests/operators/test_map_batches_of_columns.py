@@ -301,28 +301,6 @@ def test_a_class_is_made_once_in_each_worker_process(make: Any, options: Any, tm
     assert os.getpid() not in pids >= {*flat(found, "pid")}
 
 
-def test_a_function_is_called_in_as_many_processes_as_concurrency_says(tmp_path: Path) -> None:
-    def pid_of_two(batch: Any) -> Any:
-        (tmp_path / str(os.getpid())).touch()
-        until(lambda: len([*tmp_path.iterdir()]) == 2)
-        return {"pid": [os.getpid()]}
-
-    dp = batches(1).map_batches(pid_of_two, concurrency=2)
-    assert os.getpid() not in flat(dp.iter_torch_batches(batch_size=10), "pid")
-    assert len([*tmp_path.iterdir()]) == 2
-    assert IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], 2, concurrency=2).take_all() == [1, 5, 4]
-
-
-class Summer:
-    def __call__(self, batch: list[int]) -> list[int]:
-        return [sum(batch)]
-
-
-def test_a_class_of_lists_is_made_once_and_a_class_without_call_is_a_function() -> None:
-    assert IterableWrapper(range(5)).map_batches(Summer, 2).take_all() == [1, 5, 4]
-    assert IterableWrapper("abc").map_batches(tuple, 2).take_all() == ["a", "b", "c"]
-
-
 class Adder:
     def __init__(self, number: int) -> None:
         self.number = number
@@ -331,8 +309,16 @@ class Adder:
         return {"y": batch["x"] + self.number}
 
 
-def test_the_arguments_of_a_class_are_bound_by_partial() -> None:
-    dp = batches().map_batches(partial(Adder, number=3), concurrency=1)
+def test_a_class_or_function_of_lists_is_called_in_processes() -> None:
+    def summed(batch: list[int]) -> list[int]:
+        return [sum(batch), os.getpid()]
+
+    for fn in (summed, type("Summer", (), {"__call__": lambda self, batch: summed(batch)})):
+        found = IterableWrapper(range(4)).map_batches(fn, 2, concurrency=1).take_all()
+        assert found[::2] == [1, 5]
+        assert os.getpid() not in found
+    assert IterableWrapper("abc").map_batches(tuple, 2).take_all() == ["a", "b", "c"]
+    dp = batches().map_batches(partial(Adder, number=3))
     assert flat(dp, "y") == list(range(3, 13))
 
 
@@ -347,23 +333,19 @@ def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "text"),
+    ("dp", "arguments", "error", "text"),
     [
-        ({"concurrency": 2, "compute": Pool(2)}, ValueError, "give concurrency or compute, not both"),
-        ({"concurrency": (1, 2)}, TypeError, r"concurrency is one number, and is \(1, 2\): .*concurrency=2"),
-        ({"compute": "actors"}, TypeError, r"compute must be an ActorPoolStrategy\(size=…\)"),
-        ({"concurrency": 0}, ValueError, "concurrency"),
-        ({"fn_constructor_kwargs": {"n": 1}}, TypeError, "bind them to fn, as in functools.partial"),
+        (batches(), {"concurrency": 2, "compute": Pool(2)}, ValueError, "give concurrency or compute, not both"),
+        (batches(), {"concurrency": (1, 2)}, TypeError, r"concurrency is one number, and is \(1, 2\): .*concurrency=2"),
+        (batches(), {"compute": "actors"}, TypeError, r"compute must be an ActorPoolStrategy\(size=…\)"),
+        (batches(), {"concurrency": 0}, ValueError, "concurrency"),
+        (batches(), {"fn_constructor_kwargs": {"n": 1}}, TypeError, "bind them to fn, as in functools.partial"),
+        (IterableWrapper(range(4)), {}, TypeError, "map_batches needs a batch_size: the chain does not say"),
     ],
 )
-def test_wrong_arguments_are_errors(arguments: Any, error: type[Exception], text: str) -> None:
+def test_wrong_arguments_are_errors(dp: Any, arguments: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        batches().map_batches(dict, **arguments)
-
-
-def test_a_size_is_needed_for_lists_only() -> None:
-    with pytest.raises(TypeError, match="map_batches needs a batch_size: the chain does not say that its items have"):
-        IterableWrapper(range(4)).map_batches(list)
+        dp.map_batches(dict, **arguments)
 
 
 def test_a_failing_class_names_the_batch() -> None:
