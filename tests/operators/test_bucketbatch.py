@@ -76,13 +76,6 @@ def test_bucketbatch_can_be_switched_off() -> None:
         assert list(dp) == [[0, 1], [2, 3], [4, 5], [6]]
 
 
-def test_bucketbatch_reads_a_pool_and_no_further() -> None:
-    pulled: list[int] = []
-    iterator = iter(numbers(90).map(lambda x: pulled.append(x) or x).bucketbatch(2, batch_num=3, bucket_num=2))
-    next(iterator)
-    assert pulled == list(range(12))
-
-
 @pytest.mark.parametrize(
     ("dp", "kept"),
     [
@@ -175,7 +168,6 @@ def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end(
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda dp: dp.bucketbatch(0), ValueError, "batch_size must be at least 1"),
         (lambda dp: dp.bucketbatch(1, sort_key=3), TypeError, "sort_key must be a function"),
         (lambda dp: list(dp.bucketbatch(2, sort_key=len)), TypeError, "a function of a bucket, .*; it returned 1"),
         (lambda dp: list(dp.bucketbatch(2, sort_key=lambda bucket: bucket.sort())), TypeError, "it returned None"),

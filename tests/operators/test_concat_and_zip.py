@@ -170,8 +170,6 @@ def test_set_length_says_a_length_and_leaves_the_stream_as_it_is() -> None:
         (lambda: MultiplexerLongest(), ValueError, "MultiplexerLongest needs at least one source"),
         (lambda: numbers(2).zip(numbers(2), iter([1])), TypeError, r"sources\[2\] is of type list_iterator: wrap it"),
         (lambda: numbers(2).mux(ps.map.SequenceWrapper("ab")), TypeError, r"sources\[1\] is of type Seq.*: convert it"),
-        (lambda: numbers(1).set_length(-1), ValueError, "length"),
-        (lambda: numbers(1).set_length("3"), TypeError, "length"),
         (lambda: numbers(1).enumerate("3"), TypeError, "starting_index"),
     ],
 )

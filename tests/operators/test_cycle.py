@@ -107,19 +107,3 @@ def test_a_resumed_repeat_does_not_read_again_what_it_is_done_with(monkeypatch: 
 def test_an_endless_cycle_has_no_length() -> None:
     with pytest.raises(TypeError, match="a cycle without a count has no length"):
         len(numbers(3).cycle())
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: numbers(1).cycle(-1), ValueError, "count must be at least 0, and is -1"),
-        (lambda: numbers(1).cycle(1.5), TypeError, "must be a whole number, and is 1.5"),
-        (lambda: numbers(1).repeat(0), ValueError, "times must be at least 1, and is 0"),
-        (lambda: numbers(1).repeat("2"), TypeError, "must be a whole number"),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(
-    make: Callable[[], Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        make()

@@ -134,7 +134,6 @@ def test_rows_that_make_no_table_are_errors_that_say_why(rows: Any, arguments: A
 @pytest.mark.parametrize(
     ("method", "arguments", "error", "text"),
     [
-        ("dataframe", {"dataframe_size": 0}, ValueError, "dataframe_size must be at least 1"),
         ("dataframe", {"dtype_generator": SCHEMA}, TypeError, "dtype_generator must be a function"),
         ("dataframe", {"columns": "id"}, TypeError, "columns must be a list of names"),
         ("dataframe", {"columns": [1]}, TypeError, "columns must be a list of names"),

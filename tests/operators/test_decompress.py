@@ -287,20 +287,6 @@ def test_an_error_of_the_compressed_stream_passes_as_it_is() -> None:
         stream.read()
 
 
-@pytest.mark.parametrize(
-    ("item", "text"),
-    [
-        (("a", io.StringIO("text")), "the stream is open as text, and its bytes are needed"),
-        (("a", b"bytes"), "with the path comes a bytes"),
-        ("a", "pairs of a path and a stream are needed"),
-        ((1, io.BytesIO(b"")), "a path must be a string"),
-    ],
-)
-def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(item: Any, text: str) -> None:
-    with pytest.raises(TypeError, match=text):
-        list(IterableWrapper([item]).decompress())
-
-
 # Arguments, and what is left out
 
 
@@ -317,6 +303,8 @@ def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(item: Any, text
 def test_wrong_arguments_are_refused_at_construction(method: str, arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         getattr(IterableWrapper([]), method)(**arguments)
+    with pytest.raises(TypeError, match="the stream is open as text, and its bytes are needed"):
+        list(getattr(IterableWrapper([("a", io.StringIO("text"))]), method)())
 
 
 def test_what_cannot_be_told_or_read_can_be_left_out() -> None:

@@ -53,8 +53,6 @@ def test_filter_yields_the_items_themselves() -> None:
         (lambda dp: dp.filter(None), TypeError, "filter_fn must be a function or another callable, and is None"),
         (lambda dp: dp.filter(odd, [0, 1]), ValueError, "filter_fn will be called with 2 arguments, and cannot be"),
         (lambda dp: dp.filter("x > 1"), TypeError, "filter_fn .*: a reader takes it, as in penstock.read_parquet"),
-        (lambda dp: dp.header(-1), ValueError, "limit"),
-        (lambda dp: dp.header(2.5), TypeError, "limit"),
     ],
 )
 def test_wrong_arguments_are_refused_at_construction(

@@ -111,10 +111,8 @@ def test_the_length_of_a_branch_is_known_where_it_does_not_depend_on_items() -> 
 @pytest.mark.parametrize(
     ("make", "error", "keyword"),
     [
-        (lambda: numbers(3).fork(0), ValueError, "num_instances must be at least 1, and is 0"),
         (lambda: numbers(3).demux(0, odd), ValueError, "num_instances"),
         (lambda: numbers(3).round_robin_demux(0), ValueError, "num_instances"),
-        (lambda: numbers(3).fork(2, -2), ValueError, "buffer_size"),
         (lambda: numbers(3).fork(2, copy="some"), ValueError, "copy"),
         (lambda: numbers(3).demux(2, 7), TypeError, "classifier_fn"),
         (lambda: numbers(3).unzip(2, columns_to_skip=[0, 1]), ValueError, "no column is left"),
@@ -580,12 +578,6 @@ def test_any_reading_agrees_with_the_model(source: str, kind: str, n: int, actio
                 reader.step(number)
 
 
-def nested() -> Any:
-    first, second = shuffled(5).fork(2)
-    third, fourth = first.map(str).zip(second).fork(2)
-    return third.zip(fourth.map(repr))
-
-
 class InTurn(ps.IterDataPipe[Any]):
     """Yields an item of each source in turn, and goes on with the one whose turn it is."""
 
@@ -607,28 +599,12 @@ class InTurn(ps.IterDataPipe[Any]):
 
 
 CHAINS: dict[str, Callable[[], Any]] = {
-    "zip_longest of demux": lambda: ps.iter.ZipperLongest(*shuffled(7).demux(2, lambda x: int(x > 4))),
     "concat of one branch twice": lambda: (lambda a, b: a.concat(b, a))(*shuffled(3).fork(2)),
-    "some items are dropped": lambda: (lambda a, b, c: a.map(str).mux_longest(b, c.batch(2)))(
-        *shuffled(9).demux(3, lambda x: (x * x) % 3 if x != 4 else None, drop_none=True)
-    ),
-    "prefetch both": lambda: (lambda a, b: a.prefetch(2).zip(b.map(str).prefetch(4)))(*shuffled(8).fork(2)),
-    "shuffle both": lambda: (
-        lambda a, b: a.shuffle(buffer_size=3).set_seed(2).zip(b.map(str).shuffle(buffer_size=4).set_seed(1))
-    )(*shuffled(8).fork(2)),
     "ended by another": lambda: (lambda a, b: a.prefetch(2).zip(b).header(3))(*shuffled(8).fork(2)),
     "ended before a branch begins": lambda: (lambda a, b: a.concat(b).header(3))(*shuffled(8).fork(2)),
-    "an operator that is replayed": lambda: (lambda a, b: a.zip(b.pipe(iter)))(*shuffled(6).fork(2)),
-    "an operator that marks items": lambda: (lambda a, b: a.flatmap(lambda x: [x]).mux_longest(b))(
-        *shuffled(6).fork(2)
-    ),
     "a branch that is read again from its start, after the other": lambda: InTurn(
         *(lambda a, b: (a.map(str).pipe(iter), b))(*shuffled(6).fork(2))
     ),
-    "a branch in batches": lambda: (lambda a, b: a.mux(b.map_batches(list, 1)))(*shuffled(6).fork(2)),
-    "a branch that begins later": lambda: (lambda a, b: a.zip_longest(numbers(5)).concat(b))(*shuffled(6).fork(2)),
-    "cycle above": lambda: (lambda a, b: a.zip(b).cycle(2))(*shuffled(3).fork(2)),
-    "nested": nested,
     "one is dropped": lambda: shuffled(6).demux(2, odd)[0].batch(2),
     "skipping": lambda: ps.iter.ZipperLongest(*shuffled(6).demux(2, lambda x: x % 3, on_error="skip")),
 }
