@@ -333,7 +333,7 @@ def test_an_odd_name_is_none_that_leads_out(name: str) -> None:
 )
 def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str, pack: Any, item: Any, text: str) -> None:
     with pytest.raises(TypeError, match=text):
-        contents(loading(kind, [item]))
+        contents(getattr(IterableWrapper([item]), f"load_from_{kind}")())
 
 
 # Arguments and resuming

@@ -127,9 +127,6 @@ def test_a_missing_column_is_named_by_file_and_column(tmp_path: Path, read: Any)
     told = told_by(read, source(paths).read_parquet(columns=["pair"]), KeyError)
     assert "the file has no column 'pair'" in told
     assert f"on {paths[1]!r}" in told
-    told = told_by(read, source(paths[1:]).read_parquet().to_tensors(columns=["pair"]), KeyError)
-    assert "no columns 'pair'" in told
-    assert f"from row 0 of row group 0 of {paths[1]!r}" in told
 
 
 def test_an_overflow_where_files_are_unified_is_named_by_file_row_group_column_and_row(

@@ -4,7 +4,6 @@ import pytest
 import torch.distributed as dist
 
 import penstock as ps
-from penstock.registry import apply_sharding
 from ranks import run_ranks
 
 numbers = ps.iter.IterableWrapper
@@ -138,8 +137,7 @@ def test_without_ranks_it_is_an_error_that_says_what_to_do():
 def test_a_world_begun_anew_is_joined_anew():
     if dist.is_initialized():
         dist.destroy_process_group()
-    dp = numbers(range(3)).sharding_filter().fullsync()
-    apply_sharding(dp, 1, 0)
+    dp = numbers(range(3)).fullsync()
     for _ in range(2):
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         try:

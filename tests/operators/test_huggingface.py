@@ -46,21 +46,12 @@ def test_rows_are_read_from_a_folder(folder: Path, streaming: bool) -> None:
 
 
 def test_rows_are_read_from_files_of_a_format(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x,y\n1,one\n2,two\n")
-    assert list(HuggingFaceHubReader("csv", data_files=str(tmp_path / "a.csv"))) == [
-        {"x": 1, "y": "one"},
-        {"x": 2, "y": "two"},
-    ]
     data = {"train": str(folder / "train-0.jsonl"), "test": str(folder / "train-1.jsonl")}
     assert list(HuggingFaceHubReader("json", data_files=data, split="test")) == ROWS[4:]
-    datasets.Dataset.from_list(ROWS).to_parquet(tmp_path / "a.parquet")
-    assert list(HuggingFaceHubReader("parquet", data_files=str(tmp_path / "a.parquet"))) == ROWS
-
-
-def test_of_several_splits_one_must_be_named(folder: Path) -> None:
-    data = {"train": str(folder / "train-0.jsonl"), "test": str(folder / "train-1.jsonl")}
     with pytest.raises(ValueError, match=r"give the split to read, as in split='train': there are \['train', 'test'\]"):
         list(HuggingFaceHubReader("json", data_files=data))
+    datasets.Dataset.from_list(ROWS).to_parquet(tmp_path / "a.parquet")
+    assert list(HuggingFaceHubReader("parquet", data_files=str(tmp_path / "a.parquet"))) == ROWS
 
 
 @pytest.mark.parametrize("given", [{}, {"revision": "main", "name": "a", "split": "train", "streaming": False}])

@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from iopath.common.file_io import PathHandler, PathManager
 
-from http_server import CONTENT, serving_http
+from http_server import CONTENT
 from penstock.pipes.iter import IoPathFileLister, IoPathFileOpener, IterableWrapper
-from penstock.testing import check_operator
 
 FILES = {"b.txt": b"two", "a.txt": b"one", "c.bin": b"\xff", "sub/d.txt": b"four"}
 
@@ -73,12 +71,6 @@ def shelf() -> ShelfHandler:
     return handler
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with serving_http() as url:
-        yield url
-
-
 # Listing
 
 
@@ -95,14 +87,10 @@ def test_roots_come_as_a_list_or_a_pipe_and_may_be_files(folder: Path) -> None:
     assert list(IterableWrapper(roots).list_files_by_iopath("*.txt")) == expected
 
 
-def test_a_missing_root_is_an_error_that_can_be_skipped(folder: Path) -> None:
-    roots = [str(folder / "nowhere"), str(folder / "sub")]
+def test_a_missing_root_is_an_error_that_names_it(folder: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
-        list(IoPathFileLister(roots))
+        list(IoPathFileLister([str(folder / "nowhere")]))
     assert "nowhere" in caught.value.__notes__[0]
-    dp = IoPathFileLister(roots, on_error="skip")
-    assert list(dp) == [str(folder / "sub" / "d.txt")]
-    assert dp.stats()["list_files_by_iopath"]["skipped"] == 1
 
 
 # Opening
@@ -114,21 +102,16 @@ def test_the_mode_says_whether_text_or_bytes_are_read(folder: Path, mode: str, e
     assert list(IterableWrapper([path]).open_files_by_iopath(mode).read_from_stream()) == [(path, expected)]
 
 
-def test_a_file_that_cannot_be_opened_is_an_error_that_can_be_skipped(folder: Path) -> None:
-    paths = [str(folder / "nowhere"), str(folder / "a.txt")]
+def test_a_file_that_cannot_be_opened_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        list(IterableWrapper(paths).open_files_by_iopath())
-    assert len(list(IterableWrapper(paths).open_files_by_iopath(on_error="skip"))) == 1
+        list(IterableWrapper([str(folder / "nowhere")]).open_files_by_iopath())
     with pytest.raises(ValueError, match="mode must be"):
-        IterableWrapper(paths).open_files_by_iopath("w")
+        IterableWrapper([]).open_files_by_iopath("w")
 
 
-def test_urls_are_opened_by_the_default_path_manager(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_urls_are_opened_by_the_default_path_manager(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FVCORE_CACHE", str(tmp_path))  # where the handler keeps what it downloads
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    url = f"{server}/file/a.txt"
+    url = f"{web}/file/a.txt"
     assert list(IterableWrapper([url]).open_files_by_iopath("rb").read_from_stream()) == [(url, CONTENT)]
 
 
@@ -166,11 +149,9 @@ def test_a_handler_is_registered_with_its_pipe_alone_and_replaces_an_earlier_one
         list(IoPathFileLister("shelf:"))
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("wb", b"x"), ("ab", b"xx")])
-def test_a_handler_writes_and_appends(shelf: ShelfHandler, mode: str, expected: bytes) -> None:
-    items = [("shelf:/new", b"x")] * 2
-    list(IterableWrapper(items).save_by_iopath(mode, handler=shelf))
-    assert shelf.files["shelf:/new"] == expected
+def test_a_handler_appends(shelf: ShelfHandler) -> None:
+    list(IterableWrapper([("shelf:/new", b"x")] * 2).save_by_iopath("ab", handler=shelf))
+    assert shelf.files["shelf:/new"] == b"xx"
 
 
 def test_a_relative_path_is_written_where_the_path_manager_stands(tmp_path: Path) -> None:
@@ -178,16 +159,6 @@ def test_a_relative_path_is_written_where_the_path_manager_stands(tmp_path: Path
     manager.set_cwd(str(tmp_path))
     list(IterableWrapper([("sub/a.txt", "one")]).save_by_iopath(pathmgr=manager))
     assert (tmp_path / "sub" / "a.txt").read_text() == "one"
-
-
-# Laws
-
-
-def test_operators_hold_the_laws_over_a_handler(shelf: ShelfHandler) -> None:
-    shelf.folders.add("shelf:")
-    check_operator(lambda: IterableWrapper(["shelf:", "shelf:/sub"]).list_files_by_iopath(handler=shelf))
-    check_operator(lambda: IterableWrapper(["shelf:/a.txt", "shelf:/b.txt"]).open_files_by_iopath("b", handler=shelf))
-    check_operator(lambda: IterableWrapper([("shelf:/x", "y"), ("shelf:/z", "z")]).save_by_iopath(handler=shelf))
 
 
 def test_without_the_package_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
