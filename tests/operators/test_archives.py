@@ -270,8 +270,9 @@ def test_a_corrupt_header_in_the_midst_of_a_tar_is_an_error(way: Any) -> None:
         contents(load("tar", bytes(content), way))
 
 
-def test_an_error_names_the_archive_and_closes_it() -> None:
-    stream = io.BytesIO(tar()[:3000])
+@pytest.mark.parametrize("content", [tar()[:3000], tar(compression="gz")[:-20]], ids=["tar", "tar.gz"])
+def test_an_error_names_the_archive_and_closes_it(content: bytes) -> None:
+    stream = io.BytesIO(content)
     with pytest.raises(tarfile.ReadError) as caught:
         list(loading("tar", [("a/1.tar", stream)]))
     assert "'a/1.tar'" in "".join(caught.value.__notes__)

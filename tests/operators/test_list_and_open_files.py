@@ -241,7 +241,7 @@ def test_a_stream_is_closed_when_it_was_read_and_when_reading_is_given_up(chunk:
 @pytest.mark.parametrize(
     ("item", "text"),
     [
-        (b"bytes", "pairs of a path and a stream are needed, and this is of type bytes"),
+        ("a.txt", "pairs of a path and a stream are needed, and this is of type str: open the files first, as in"),
         (("a", b"b", "c"), "pairs of a path and a stream are needed, and this is of type tuple"),
         (("a", b"bytes"), "with the path comes a bytes"),
     ],
