@@ -397,6 +397,16 @@ def test_an_unread_sibling_reads_a_resumed_pass_from_its_start(dropped: bool) ->
     assert order[7:] == list(rest) == list(iterator)[1:]
 
 
+def test_a_branch_whose_iterator_was_dropped_goes_on_at_its_place() -> None:
+    first, second = shuffled(9).fork(2)
+    iterator, other = iter(first), iter(second)
+    begun = list(islice(iterator, 4))
+    next(other)
+    del iterator  # the other one keeps the pass alive
+    resumed, _ = shuffled(9).fork(2)
+    assert begun + list(load(resumed, first)) == list(shuffled(9))
+
+
 def test_loading_a_state_of_another_order_begins_anew_for_all() -> None:
     first, _second = shuffled(9, seed=1).fork(2)
     iterator = iter(first)
