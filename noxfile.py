@@ -16,10 +16,10 @@ nox.options.sessions = ["tests", "lint", "types", "docs", "tutorials"]
 ROOT = Path(__file__).parent
 
 
-def install(session: nox.Session, *packages: str) -> None:
+def install(session: nox.Session, *packages: str, constraints: str | Path = "constraints.txt") -> None:
     """Install packages in the versions that we develop against; with --no-venv --no-install, as CI, they are there."""
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # its deleted modules would get into the wheel
-    session.install("-c", "constraints.txt", *packages)
+    session.install("-c", str(constraints), *packages)
 
 
 @contextmanager
@@ -34,6 +34,30 @@ def tests(session: nox.Session) -> None:
     """Run a sample of the tests; arguments after -- go to pytest, as `--part all`."""
     install(session, ".[test]")
     session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
+
+
+PROMISED = {"3.12": "2.6.0", "3.13": "2.14.1"}
+"""The oldest and the newest torch that the README promises, each on another Python."""
+
+PINNED_BY_TORCH = ("torch==", "torchvision==", "sympy==", "triton==", "nvidia-", "setuptools==")
+
+
+def add_tests_with(python: str, torch: str) -> None:
+    """Add a session that runs a sample of the tests on another Python, with another torch."""
+
+    @nox.session(name=f"tests-{python}", python=python)
+    def tests_with(session: nox.Session) -> None:
+        constraints = Path(session.virtualenv.location, "constraints.txt")
+        others = [line for line in (ROOT / "constraints.txt").open() if not line.startswith(PINNED_BY_TORCH)]
+        constraints.write_text("".join([*others, f"torch=={torch}\n"]))
+        install(session, ".[test]", constraints=constraints)
+        session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
+
+    tests_with.__doc__ = f"Run a sample of the tests on Python {python} with torch {torch}."
+
+
+for python, torch in PROMISED.items():
+    add_tests_with(python, torch)
 
 
 @nox.session

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, ReadingServiceInterface, SequentialReadingService
-from penstock.registry import SHARDING_PRIORITIES, apply_sharding, seed_graph
-from penstock.runner.options import WorkerInfo
+from penstock.registry import SHARDING_PRIORITIES, PassPath, apply_sharding, seed_graph
+from penstock.runner.options import Division, ReadOptions, WorkerInfo
 from penstock.runner.positions import Epoch, ShardPosition
 from penstock.runner.shards import Shards
 
@@ -172,13 +172,15 @@ class FirstWorker:
 
     def __init__(self, pickled: bytes, shards: int = SHARDS) -> None:
         self._own = range(0, shards, WORKERS)
-        self._shards = Shards(lambda _: cloudpickle.loads(pickled), shards, WorkerInfo(WORKERS, 0), None, None, {})
+        self._shards = Shards(
+            lambda _: cloudpickle.loads(pickled), Division(shards), WorkerInfo(WORKERS, 0), ReadOptions()
+        )
         self._epoch = 0
 
     def begin(self) -> None:
         """Begin an epoch, and get the first item of each shard."""
         self._epoch += 1
-        epoch = Epoch(self._epoch, seed=2026 + self._epoch, rank=RANKS // 2)
+        epoch = Epoch(self._epoch, 2026 + self._epoch, PassPath(0))
         self._passes = [self._shards.begin(epoch, ShardPosition(shard)) for shard in self._own]
         for each in self._passes:
             next(each.items, None)

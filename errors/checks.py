@@ -29,16 +29,19 @@ MOST_AHEAD = 1024
 """How many items are read ahead at most where the number is found."""
 
 
-def expect_whole(name: str, number: Any, least: int | None = 1, or_word: str | None = None) -> None:
+def expect_whole(
+    name: str, number: Any, least: int | None = 1, or_word: str | None = None, optional: bool = False
+) -> None:
     """Raise TypeError if an argument is not a whole number, and ValueError if it is less than `least`.
 
-    Integers of other libraries, such as NumPy's, pass; True and False do not. `or_word` passes, too.
+    Integers of other libraries, such as NumPy's, pass; True and False do not. `or_word` passes, too, and None does
+    where it is `optional`.
 
     >>> expect_whole("count", -1, least=0)
     Traceback (most recent call last):
     ValueError: count must be at least 0, and is -1
     """
-    if or_word is not None and isinstance(number, str) and number == or_word:
+    if (optional and number is None) or (or_word is not None and isinstance(number, str) and number == or_word):
         return
     otherwise = "" if or_word is None else f', or "{or_word}"'
     if isinstance(number, bool) or not hasattr(number, "__index__"):

@@ -52,8 +52,7 @@ class Skip:
     handler: Callable[[Exception, Any], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.limit is not None:
-            expect_whole("limit", self.limit, least=0)
+        expect_whole("limit", self.limit, least=0, optional=True)
         _check_error_types(self.errors)
         if self.handler is not None:
             _check_handler(self.handler)

@@ -22,8 +22,7 @@ def random_shuffle(
     >>> sorted(ps.from_items(range(5)).random_shuffle(seed=1))
     [0, 1, 2, 3, 4]
     """
-    if seed is not None:
-        expect_whole("seed", seed, least=0)
+    expect_whole("seed", seed, least=0, optional=True)
     shuffled: Any
     if isinstance(dp, MapDataPipe):
         shuffled = dp.shuffle()

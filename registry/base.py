@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..errors.observer import Observer
-from ..errors.policy import ErrorPolicy
+from ..errors.policy import ErrorPolicy, OnError, Retry
 from ..state.copying import SourcesFirst
 from ..state.fields import StateField
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
@@ -66,6 +66,9 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     error_policy: ErrorPolicy = ErrorPolicy("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
 
+    on_error: OnError
+    """The argument of that name, where `handle_errors` was called."""
+
     if TYPE_CHECKING:
 
         def __iter__(self) -> Iterator[T_co]: ...
@@ -84,6 +87,24 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     def most_held(self) -> int | None:
         """Return how much the operator holds at most, counted in `buffered`; None if that is not bounded."""
         return product_of_buffers(self)  # type: ignore[arg-type]
+
+    def handle_errors(self, on_error: OnError, can_skip: bool = True, can_retry: bool = True) -> None:
+        """Keep `on_error`, and make the policy that applies it; called in the constructor of an operator.
+
+        Raises ValueError for a value that means nothing, or that the operator cannot follow.
+        """
+        self.on_error = on_error
+        self.error_policy = ErrorPolicy(on_error, can_skip, can_retry)
+
+    def _expect_no_skips(self) -> None:
+        """Raise TypeError where items may be left out, so that the length is unknown."""
+        if self.error_policy.skips:
+            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
+
+    @property
+    def _retry(self) -> Retry | None:
+        """The `Retry` given as `on_error`, which the clients of storages follow, too."""
+        return self.on_error if isinstance(self.on_error, Retry) else None
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: a step that waits should end soon."""

@@ -20,6 +20,7 @@ _OF_AUTHORS = {
         "functional_name",
         "gives",
         "error_policy",
+        "handle_errors",
         "resumes_from_start",
         "in_main_process",
         "interrupt",

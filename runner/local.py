@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from ..registry import PassPath, capture, copy_of, flatten, walk
+from ..registry import capture, copy_of, flatten, walk
 from ..state.foreign import declares
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
@@ -26,22 +27,19 @@ class LocalShards:
         self._chain, sources = divided(options.chain)
         self._dispatch = Dispatch(sources, division)
         self._division = division
-        worker = WorkerInfo(1, 0)
-        self._shards = Shards(self._chain_of, division, worker, options.init_fn, options.reset_fn)
+        self._shards = Shards(self._chain_of, division, WorkerInfo(1, 0), options)
         self._passes: dict[int, ShardPass] = {}
         self._epoch = 0
 
     def open(self) -> None:
         """Do nothing: there is no process to start."""
 
-    def begin(
-        self, positions: list[ShardPosition], seed: int, path: PassPath, settled: list[Any], resumes: bool = False
-    ) -> None:
-        """Begin an epoch with the shards to read, or resume it; its steps get what they have `settled`."""
+    def begin(self, epoch: Epoch, positions: list[ShardPosition], resumes: bool = False) -> None:
+        """Begin an epoch with the shards to read, or resume it."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1
-        epoch = Epoch(self._epoch, seed, path, settled=settled)
+        epoch = replace(epoch, number=self._epoch)
         self._passes = {position.shard: self._shards.begin(epoch, position) for position in positions}
 
     def _chain_of(self, shard: int) -> Any:

@@ -48,6 +48,10 @@ class ReadOptions:
     start: Callable[[], Any] | None = None
     """Makes the `WorkerBackend` that starts the workers."""
 
+    def for_workers(self) -> ReadOptions:
+        """Return the options that a worker needs; the others cannot be sent there."""
+        return ReadOptions(self.init_fn, self.reset_fn, worker_prefetch=self.worker_prefetch)
+
 
 def option(name: str) -> Any:
     """Return an attribute of a reading service that is one of its `options`."""

@@ -163,69 +163,59 @@ class SequentialReadingService(ReadingServiceInterface):
             ):
                 raise ValueError("one service reads what DistributedReadingService shares out, and these are more")
         self.reading_services = reading_services
+        first, *others = reading_services or (None,)
+        self._ranks = first if isinstance(first, DistributedReadingService) else None
+        self._reader = next((each for each in others if isinstance(each, ShardingReadingService)), None)
+        self._used = reading_services if self._ranks is None or self._reader is None else (*others,)
+        """The services that read, without the ranks' own if a later one reads for them."""
 
     @property
     def num_shards(self) -> int | None:
-        return next((number for each in self._readers() if (number := each.num_shards) is not None), None)
+        return next((number for each in self._used if (number := each.num_shards) is not None), None)
 
     @num_shards.setter
     def num_shards(self, number: int | None) -> None:
-        for service in self._readers():
+        for service in self._used:
             if service.num_shards is not None:
                 service.num_shards = number
 
     @property
     def rank_sync(self) -> RankSync | None:
-        return next((each.rank_sync for each in self._readers() if each.rank_sync is not None), None)
+        return next((each.rank_sync for each in self._used if each.rank_sync is not None), None)
 
     def how_read(self) -> ReadPlan | None:
-        how = next((found for each in self._readers() if (found := each.how_read()) is not None), None)
-        ranks = self.reading_services[0] if self.reading_services else None
-        if how is None or not isinstance(ranks, DistributedReadingService) or how.ranks > 1:
+        how = next((found for each in self._used if (found := each.how_read()) is not None), None)
+        if how is None or self._ranks is None or self._reader is None:
             return how
-        readers = (each for each in self._readers() if isinstance(each, ShardingReadingService))
-        how = replace(how, may_repeat=how.may_repeat or not ranks.require_sharding)
-        return ranks.over_ranks(how, next(readers).known_shards() or ranks.given_shards)
-
-    def _readers(self) -> tuple[ReadingServiceInterface, ...]:
-        """Return the services that read, without the ranks' own if a later one reads for them."""
-        first, *others = self.reading_services or (None,)
-        if isinstance(first, DistributedReadingService) and any(
-            isinstance(each, ShardingReadingService) for each in others
-        ):
-            return (*others,)
-        return self.reading_services
+        how = replace(how, may_repeat=how.may_repeat or not self._ranks.require_sharding)
+        return self._ranks.over_ranks(how, self._reader.known_shards() or self._ranks.given_shards)
 
     def autotune(self) -> None:
-        sharding = [service for service in self._readers() if isinstance(service, ShardingReadingService)]
+        sharding = [service for service in self._used if isinstance(service, ShardingReadingService)]
         if not sharding:
             super().autotune()
         for service in sharding:
             service.autotune()
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        readers = self._readers()
-        if readers != self.reading_services:
-            ranks = self.reading_services[0]
-            reader = next(each for each in readers if isinstance(each, ShardingReadingService))
-            assert isinstance(ranks, DistributedReadingService)
-            reader.share(ranks.new_rank_sync(), ranks.given_shards)
-            reader.require_sharding &= ranks.require_sharding
-        for service in readers:
+        if self._ranks is not None and self._reader is not None:
+            self._reader.share(self._ranks.new_rank_sync(), self._ranks.given_shards)
+            self._reader.require_sharding &= self._ranks.require_sharding
+        for service in self._used:
             datapipe = service.initialize(datapipe)
         return datapipe
 
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
-        for service in self._readers():
+        for service in self._used:
             iter_reset_fn = service.initialize_iteration(seed_generator, iter_reset_fn)
         return iter_reset_fn
 
     def finalize_iteration(self) -> None:
-        for service in reversed(self._readers()):
+        for service in reversed(self._used):
             service.finalize_iteration()
 
     def finalize(self) -> None:
-        for service in reversed(self._readers()):
+        for service in reversed(self._used):
             service.finalize()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..pipes.bases.ahead.reading_ahead import ReadingThread
+from ..pipes.bases.ahead.reading_ahead import reader_of
 from ..pipes.bases.ahead.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..state.error_context import add_error_context
@@ -15,7 +15,7 @@ from ..workers.processes import processors
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .options import Division, ReadOptions
-from .positions import Message, Report, RoundRobin, ShardPosition
+from .positions import Epoch, Message, Report, RoundRobin, ShardPosition
 from .shards import sharded, steps_to_settle
 from .workers.pool import WorkerPool
 
@@ -125,7 +125,7 @@ class ShardReader(IterDataPipe[Any]):
             return
         received = self._received(shards, RoundRobin(map(replace, positions)))
         capacity = self.options.main_prefetch
-        thread = ReadingThread(received, self, capacity) if capacity else None
+        thread = reader_of(self, received, capacity) if capacity else None
         messages = received if thread is None else iter(thread)
         if self.options.tuner is not None:
             messages = self.options.tuner.follow(messages, self._idle, self._request_resize)
@@ -145,13 +145,13 @@ class ShardReader(IterDataPipe[Any]):
     def _begin(self, positions: list[ShardPosition], resumes: bool = False) -> WorkerPool | LocalShards:
         """Return the shards, read from the positions on; `resumes` if their epoch has begun before."""
         assert self._pass is not None
-        path, shards = self._pass.path, self._opened()
+        epoch, shards = Epoch(0, self.seed_elsewhere, self._pass.path, settled=self.settled), self._opened()
         try:
-            shards.begin(positions, self.seed_elsewhere, path, self.settled, resumes)
+            shards.begin(epoch, positions, resumes)
             if shards.broken:  # a function hangs in an abandoned epoch
                 self.shutdown()
                 shards = self._opened()
-                shards.begin(positions, self.seed_elsewhere, path, self.settled)
+                shards.begin(epoch, positions)
         except BaseException:  # a worker has died since: the next epoch starts new ones
             self.shutdown()
             raise

@@ -27,7 +27,7 @@ from ..state.fields import NotPlain
 from ..state.foreign import TorchIterDataPipe, declares
 from ..state.replay import after
 from ..views.profiles.times import measure
-from .options import Division, InitFn, ResetFn, WorkerInfo
+from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, ShardPosition
 from .seeds import SeedGenerator
 from .workers.dispatched import Dispatched
@@ -100,14 +100,13 @@ class Shards:
         make_chain: Callable[[int], Any],
         division: Division,
         worker: WorkerInfo,
-        init_fn: InitFn | None,
-        reset_fn: ResetFn | None,
+        options: ReadOptions,
     ) -> None:
         self._make_chain = make_chain
         self._division = division
         self._worker = worker
-        self._init_fn = init_fn
-        self._reset_fn = reset_fn
+        self._init_fn = options.init_fn
+        self._reset_fn = options.reset_fn
         self._made: dict[int, Any] = {}
         """Chains by shard number, each made once."""
         self.chains: dict[int, Any] = {}

@@ -16,8 +16,7 @@ from ..workers.processes import context_for, processors, start_server
 from .on_ray.actors import ActorBackend, RayFleet
 from .options import InitFn, ReadOptions, ResetFn, option
 from .services import ShardingReadingService
-from .workers.backend import WorkerBackend
-from .workers.processes import ProcessBackend
+from .workers.processes import ProcessBackend, WorkerBackend
 from .workers.worker import run_worker
 
 __all__ = ["MultiProcessingReadingService", "RayReadingService"]
@@ -166,7 +165,7 @@ class MultiProcessingReadingService(_WorkersReadingService):
             self._start_server()
 
     def start(self) -> WorkerBackend:
-        return ProcessBackend(self.multiprocessing_context, max(self.num_workers, processors()))
+        return ProcessBackend(self.multiprocessing_context)
 
 
 class RayReadingService(_WorkersReadingService):
@@ -179,7 +178,8 @@ class RayReadingService(_WorkersReadingService):
 
     An actor reads in a process of its own. Processes and actors that die are replaced, where Ray finds room: the next
     resumes after the last items received, with a warning, and no item is lost or repeated. It is an error if three in a
-    row die at the same item, and for a dispatched stream (`sharding_round_robin_dispatch`), which has its own actor.
+    row die at the same item, and in a chain with a dispatched stream (`sharding_round_robin_dispatch`), which a process
+    of this machine reads.
 
     The actors of a `fleet` read for several loaders, with a process for each. On all ranks of a training run, use
     `SequentialReadingService(DistributedReadingService(), RayReadingService(fleet=fleet))`.

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors.notes import add_note
 from ..errors.policy import ErrorPolicy
-from ..workers.threads import Arrivals, Outcome, Threads
+from ..workers.threads import Threads
 from .addresses import Address, Client
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
 from .errors import PERHAPS_WRITTEN, in_plain_words
@@ -71,8 +71,7 @@ class _Upload(io.RawIOBase):
         self._sent = 0
         self._written = 0
         self._parts: dict[int, Any] = {}
-        self._arrivals: Arrivals[Outcome] = Arrivals()
-        self._threads = Threads(lambda: self._send, self._arrivals, AT_ONCE, "penstock-upload")
+        self._threads = Threads(lambda: self._send, AT_ONCE, "penstock-upload")
         self._id: str | None = None
 
     def writable(self) -> bool:
@@ -146,7 +145,7 @@ class _Upload(io.RawIOBase):
         self._threads.submit(self._sent, (self._sent, self._part))
 
     def _arrive(self) -> None:
-        number, part, error = self._arrivals.get()
+        number, part, error = self._threads.arrivals.get()
         if error is not None:
             raise error
         self._parts[number or 0] = part

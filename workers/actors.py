@@ -6,8 +6,6 @@ Their arguments and results go through Ray as `transport` pickles them.
 from __future__ import annotations
 
 import threading
-import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,19 +17,17 @@ import torch
 from ..errors.notes import add_note
 from ..errors.optional import PREPARATIONS
 from ..errors.policy import Skipped
-from .cluster import GLANCE, Cluster, actor_options, connection_now
+from .cluster import Cluster, actor_options, connection_now, first_answer, wait_for
 from .processes import pickled_error
-from .threads import Arrivals, Interrupted, Outcome, Threads
+from .threads import Interrupted, Threads
 from .transport import Inbox, Parcel, pickled_apart
 
 __all__ = ["ActorCaller", "Actors", "Server"]
 
-_PATIENCE_WITH_ACTOR = 5.0
-"""Seconds for an actor to finish an item that is no longer wanted, before it is killed."""
-_PATIENCE_WITH_RAY = 10.0
-"""Seconds for Ray to start an actor, before a warning names the requested resources."""
 _LOOK = 1.0
 """Seconds between checks whether Ray is still there."""
+_PATIENCE_WITH_ACTOR = 5.0
+"""Seconds for an actor to finish an item that is no longer wanted, before it is killed."""
 
 
 class Actors:
@@ -41,9 +37,9 @@ class Actors:
         self, fn: Callable[[], Callable[..., Any]], resources: Mapping[str, float], cluster: Cluster, who: str
     ):
         self.ray = cluster.connect()
-        self._resources = {"CPU": 1, **resources}
-        self._who = who
-        self._new = self.ray.remote(_actor_class()).options(**actor_options(resources)).remote
+        self.resources = resources
+        self.who = who
+        self._new = self.ray.remote(Server).options(**actor_options(resources)).remote
         # `put` sends it once to each machine, not once with each actor.
         self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed_arrays(fn, "the model"))
         self._connection = connection_now()
@@ -54,20 +50,6 @@ class Actors:
         """Say whether they belong to the Ray that this process is connected to now."""
         return self._connection == connection_now()
 
-    @contextmanager
-    def calling(self) -> Iterator[None]:
-        """Raise RuntimeError if Ray is shut down meanwhile: Ray would end the program, or start another Ray."""
-        error: BaseException | None = None
-        if self.are_ours():
-            try:
-                yield
-                return
-            except (SystemExit, Exception) as raised:
-                if self.are_ours():
-                    raise
-                error = raised
-        raise RuntimeError("the Ray in which the model is called was shut down in the middle of a pass") from error
-
     def begin(self) -> None:
         """Begin a pass: all actors are free."""
         self._free = sorted(self._callers, key=ActorCaller.is_ready)  # ready actors are last, and taken first
@@ -77,11 +59,11 @@ class Actors:
     def threads(
         self,
         wrap: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
-        arrivals: Arrivals[Outcome],
         most: int,
     ) -> Threads:
-        """Return up to `most` threads, each of which calls an actor through the function that `wrap` returns."""
-        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), arrivals, most)
+        """Return up to `most` threads for a pass, each of which calls an actor through the function of `wrap`."""
+        self.begin()
+        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), most)
 
     def _expecting_ray(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Skip no item if Ray itself is gone."""
@@ -101,25 +83,13 @@ class Actors:
         except IndexError:
             caller = ActorCaller(self)
             self._callers.append(caller)
-        with self.calling():
-            caller.end_if_gone()
-            caller.make_ready()
+        caller.end_if_gone()
+        caller.make_ready()
         return caller
 
     def start(self) -> Any:
         """Return a new actor, which Ray starts when there is room."""
         return self._new(*self._arguments)
-
-    def warn(self) -> None:
-        """Warn that Ray has not started an actor so far."""
-        nodes = sum(node["Alive"] for node in self.ray.nodes())
-        there, free = map(_amounts, (self.ray.cluster_resources(), self.ray.available_resources()))
-        warnings.warn(
-            f"{self._who} has waited {_PATIENCE_WITH_RAY:g} s for Ray to start an actor, which needs "
-            f"{self._resources}. Ray has {nodes} node{'s' * (nodes != 1)} with {there}, of which {free} are free",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
     def kill_busy(self) -> None:
         """Kill the busy actors; others start when needed."""
@@ -133,19 +103,11 @@ class Actors:
             caller.end()
 
 
-def _amounts(resources: Mapping[str, float]) -> dict[str, float]:
-    """Return resource amounts without memory and node names."""
-    left_out = ("node:", "memory", "object_store_memory")
-    return {name: amount for name, amount in sorted(resources.items()) if not name.startswith(left_out)}
-
-
 class _ThreadsOfActors(Threads):
     """Threads that call actors; the end of a pass does not wait for actors that Ray has not started."""
 
-    def __init__(
-        self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], arrivals: Arrivals[Outcome], most: int
-    ) -> None:
-        super().__init__(in_thread, arrivals, most, "penstock-actors", _PATIENCE_WITH_ACTOR, actors.kill_busy)
+    def __init__(self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], most: int) -> None:
+        super().__init__(in_thread, most, "penstock-actors", _PATIENCE_WITH_ACTOR, actors.kill_busy)
         self._over = actors.over
 
     def stop(self) -> None:
@@ -169,22 +131,20 @@ class ActorCaller:
 
     def make_ready(self) -> None:
         """Start the actor if there is none, and wait until it has made its model, or the pass is over."""
+        actors = self._actors
         if self._actor is None:
-            self._actor = self._actors.start()
+            self._actor = actors.start()
             self._starts = self._actor.is_there.remote(), self._actor.make.remote()
         if self._starts is None:
             return
         is_there, made = self._starts
-        warn_at = time.monotonic() + _PATIENCE_WITH_RAY
-        while not self._has_come(made, GLANCE):
-            if self._actors.over.is_set():
-                raise Interrupted  # it keeps starting, for the next pass
-            if time.monotonic() > warn_at:
-                warn_at = float("inf")
-                if not self._has_come(is_there, 0):
-                    self._actors.warn()
         try:
+            with self._expecting_actor():
+                first_answer(is_there, f"an actor of {actors.who}", actors.resources, actors.over)
+            wait_for(made, actors.over)
             self._result(made)
+        except Interrupted:
+            raise  # it keeps starting, for the next pass
         except BaseException:
             self.end()
             raise
@@ -195,9 +155,8 @@ class ActorCaller:
         packed = _packed_arrays(args, "the model's argument")
         self.busy = True
         try:
-            with self._actors.calling():
-                self.make_ready()
-                return self._result(self._actor.call.remote(packed))
+            self.make_ready()
+            return self._result(self._actor.call.remote(packed))
         finally:
             self.busy = False
 
@@ -206,9 +165,7 @@ class ActorCaller:
         if not self.is_ready():
             return
         answer = self._actor.is_there.remote()
-        while not self._has_come(answer, GLANCE):
-            if self._actors.over.is_set():
-                raise Interrupted
+        wait_for(answer, self._actors.over)
         try:
             self._actors.ray.get(answer)
         except self._actors.ray.exceptions.RayError:
@@ -221,17 +178,19 @@ class ActorCaller:
             with suppress(Exception):  # it may be gone already
                 self._actors.ray.kill(actor)
 
-    def _has_come(self, reference: Any, patience: float) -> bool:
-        ready, _ = self._actors.ray.wait([reference], timeout=patience)
-        return bool(ready)
-
-    def _result(self, reference: Any) -> Any:
+    @contextmanager
+    def _expecting_actor(self) -> Iterator[None]:
+        """Raise RuntimeError where Ray reports that the actor is gone."""
         try:
-            packed = self._got(reference)
+            yield
         except self._actors.ray.exceptions.RayError as error:
             self.end()
             *_, last = str(error).splitlines() or [type(error).__name__]
             raise RuntimeError(f"the model's actor was lost. Ray says: {last}") from error
+
+    def _result(self, reference: Any) -> Any:
+        with self._expecting_actor():
+            packed = self._got(reference)
         result, pickled = _value_of_arrays(packed)
         if pickled is not None:
             raised, cause = cloudpickle.loads(pickled)
@@ -240,39 +199,10 @@ class ActorCaller:
 
     def _got(self, reference: Any) -> Any:
         """Return the result; it polls, since nothing comes after Ray was shut down."""
-        while True:
-            try:
+        while self._actors.are_ours():
+            with suppress(self._actors.ray.exceptions.GetTimeoutError):
                 return self._actors.ray.get(reference, timeout=_LOOK)
-            except self._actors.ray.exceptions.GetTimeoutError:
-                if not self._actors.are_ours():
-                    raise
-
-
-def _actor_class() -> type:
-    class ModelActor:
-        """What Ray starts. Pickled by value, it is there before this library and torch are imported."""
-
-        def __init__(self, *arguments: Any) -> None:
-            self._arguments = arguments
-            self._server: Any = None
-
-        def is_there(self) -> None:
-            """Return when Ray has started the actor."""
-
-        def make(self) -> Any:
-            return self._served().make()
-
-        def call(self, packed: list[Any]) -> Any:
-            return self._served().call(packed)
-
-        def _served(self) -> Any:
-            if self._server is None:  # also after Ray has restarted the actor, if configured
-                from penstock.workers.actors import Server
-
-                self._server, self._arguments = Server(*self._arguments), ()
-            return self._server
-
-    return ModelActor
+        raise RuntimeError("the Ray in which the model is called was shut down in the middle of a pass")
 
 
 class Server:
@@ -283,7 +213,10 @@ class Server:
         for prepare in cloudpickle.loads(preparations):
             prepare()
         self._fn = fn
-        self._model: Callable[..., Any] | None = None
+        self._model: Any = None
+
+    def is_there(self) -> None:
+        """Return when Ray has started the actor."""
 
     def make(self) -> list[Any]:
         """Make the model. Returns None or the error, packed."""
@@ -291,16 +224,11 @@ class Server:
 
     def call(self, packed: list[Any]) -> list[Any]:
         """Call the model. Returns its result or the error, packed."""
-        return _answer_of(lambda: self._made()(*_value_of_arrays(packed)))
+        return _answer_of(lambda: self._model(*_value_of_arrays(packed)))
 
     def _make(self) -> None:
-        self._made()
-
-    def _made(self) -> Callable[..., Any]:
-        if self._model is None:
-            self._model = _value_of_arrays(self._fn)()
-            self._fn = []  # it occupies memory of Ray's object store
-        return self._model
+        self._model = _value_of_arrays(self._fn)()
+        self._fn = []  # it occupies memory of Ray's object store
 
 
 def _answer_of(act: Callable[[], Any]) -> list[Any]:

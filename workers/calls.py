@@ -33,10 +33,13 @@ from .processes import (
     refuse_breakpoints,
     start,
 )
+from .threads import Threads
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
 
 __all__ = ["Caller", "Processes", "is_made_once"]
 
+_PATIENCE_WITH_ITEM = 5.0
+"""Seconds that a process may continue with an abandoned item before it is killed."""
 _PATIENCE_WITH_PROCESS = 2.0
 """Seconds for the system to report how a process ended."""
 
@@ -77,11 +80,13 @@ class Processes:
         """Say whether this process started them: a copy made by fork must leave them alone."""
         return self._owner == os.getpid()
 
-    def begin(self) -> None:
-        """Begin a pass: all processes are free."""
+    def threads(self, wrap: Callable[[Callable[..., Any]], Callable[[Any], Any]], most: int) -> Threads:
+        """Return up to `most` threads for a pass, each of which calls a process through the function of `wrap`."""
         self._free = [*self._callers]
+        name = "penstock-processpool"
+        return Threads(lambda: wrap(self._take().call), most, name, _PATIENCE_WITH_ITEM, self._kill_busy)
 
-    def take(self) -> Caller:
+    def _take(self) -> Caller:
         """Return a free process, ready to be called. Raises what making its function raises."""
         try:
             caller = self._free.pop()
@@ -91,7 +96,7 @@ class Processes:
         caller.make_ready()
         return caller
 
-    def kill_busy(self) -> None:
+    def _kill_busy(self) -> None:
         """Kill the busy processes; they restart when needed."""
         for caller in self._callers:
             if caller.busy:

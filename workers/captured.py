@@ -76,10 +76,10 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         with suppress(TypeError, ValueError):  # functions in C may have no signature
             for name, part in zip(inspect.signature(value.func).parameters, value.args, strict=False):
                 yield from _parts(part) if callable(part) else [(name, part)]
-    elif isinstance(value, (types.FunctionType, types.MethodType)):
-        yield from getattr(getattr(value, "__self__", None), "__dict__", {}).items()
-        function: Any = getattr(value, "__func__", value)
-        yield from _captured(function) if isinstance(function, types.FunctionType) else ()
+    elif isinstance(value, types.MethodType):
+        yield from _parts(value.__self__)
+    elif isinstance(value, types.FunctionType):
+        yield from _captured(value)
     else:
         cls = value if isinstance(value, type) else type(value)
         yield from () if cls is value else getattr(value, "__dict__", {}).items()

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
+import warnings
 from collections.abc import Mapping
 from multiprocessing import parent_process
 from typing import Any
 
 from ..errors.notes import add_note
 from ..errors.optional import require
+from .threads import Interrupted
 
-__all__ = ["GLANCE", "Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
+__all__ = ["Cluster", "actor_options", "connection_now", "expect_resources", "first_answer", "nodes_now", "wait_for"]
 
-GLANCE = 0.2
-"""Seconds between checks whether a starting actor is still wanted."""
+_GLANCE = 0.2
+"""Seconds between checks whether an actor's answer is still wanted."""
+_STARTS_WITHIN = 30.0
+"""Seconds that an actor may take to start before a warning; with a timeout, at least so many before an error."""
 
 _connecting = threading.Lock()
 _forked_from: int | None = None
@@ -48,6 +53,42 @@ def expect_resources(resources: Mapping[str, float]) -> None:
     except (TypeError, ValueError) as error:
         add_note(error, 'penstock: resources are what each actor asks of Ray, such as {"CPU": 2, "GPU": 0.5}')
         raise
+
+
+def wait_for(reference: Any, is_over: threading.Event, until: float = float("inf")) -> bool:
+    """Wait for an answer, and say whether it comes until a time; Interrupted once `is_over` is set."""
+    ray: Any = require("ray", "ray")
+    while not ray.wait([reference], timeout=_GLANCE)[0]:
+        if is_over.is_set():
+            raise Interrupted
+        if time.monotonic() > until:
+            return False
+    return True
+
+
+def first_answer(
+    reference: Any, who: str, resources: Mapping[str, float], is_over: threading.Event, timeout: float | None = None
+) -> Any:
+    """Return the first answer of an actor, once it has started; Interrupted once `is_over` is set.
+
+    A warning names the resources that it needs if it does not start in time. With a `timeout`, that is a TimeoutError.
+    """
+    ray: Any = require("ray", "ray")
+    patience = max(_STARTS_WITHIN, timeout or 0)
+    if not wait_for(reference, is_over, time.monotonic() + patience):
+        needed, free = {"CPU": 1, **resources}, _amounts(ray.available_resources())
+        why = f"{who} has not started for {patience:g} s: it needs {needed}, and the cluster has free {free}"
+        if timeout is not None:
+            raise TimeoutError(why)
+        warnings.warn(why, RuntimeWarning, stacklevel=2)
+        wait_for(reference, is_over)
+    return ray.get(reference)
+
+
+def _amounts(resources: Mapping[str, float]) -> dict[str, float]:
+    """Return resource amounts without memory and node names."""
+    left_out = ("node:", "memory", "object_store_memory")
+    return {name: amount for name, amount in sorted(resources.items()) if not name.startswith(left_out)}
 
 
 def connection_now() -> tuple[Any, ...] | None:

@@ -20,28 +20,29 @@ __all__ = ["EventLoop"]
 class EventLoop:
     """An event loop in its own thread that awaits a function of items, at most `most` at a time.
 
-    It puts each result into a queue. The loop of the program itself may be running, as in a notebook.
+    It starts with the first item, and puts each result into the queue `arrivals`. The loop of the program itself may be
+    running, as in a notebook.
     """
 
-    def __init__(
-        self, function: Callable[[Any], Awaitable[Any]], policy: ErrorPolicy, arrivals: Arrivals[Outcome], most: int
-    ) -> None:
+    def __init__(self, function: Callable[[Any], Awaitable[Any]], policy: ErrorPolicy, most: int) -> None:
         self._function = function
         self._guarded_function = function if policy.raises else self._guarded
         self._policy = policy
-        self._arrivals = arrivals
+        self.arrivals: Arrivals[Outcome] = Arrivals()
         self._gate = asyncio.Semaphore(most)
         self._over = asyncio.Event()
         self._submitted: deque[tuple[int, Any]] = deque()
         self._is_woken = False
         self._tasks: dict[int, tuple[asyncio.Task[None], Any]] = {}
-        self._loop = asyncio.new_event_loop()
+        self._loop: Any = None
         self._thread = threading.Thread(target=self._run, name="penstock-async", daemon=True)
-        atexit.register(self.stop)
-        self._thread.start()
 
     def submit(self, number: int, item: Any) -> None:
         """Await an item as soon as there is room for it."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            atexit.register(self.stop)
+            self._thread.start()
         self._submitted.append((number, item))
         if not self._is_woken:  # one wake-up for all items until the loop looks: wake-ups are the main cost
             self._is_woken = True
@@ -49,6 +50,8 @@ class EventLoop:
 
     def stop(self) -> None:
         """Cancel the calls in progress and wait for their end; raise RuntimeError where one does not end."""
+        if self._loop is None:
+            return
         atexit.unregister(self.stop)
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._over.set)
@@ -80,7 +83,7 @@ class EventLoop:
             except BaseException as error:
                 outcome = (number, None, error)
         del self._tasks[number]
-        self._arrivals.put(outcome)
+        self.arrivals.put(outcome)
 
     async def _guarded(self, item: Any) -> Any:
         try:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..errors.notes import describe_item
 from ..errors.observer import here, wait_of
 
-__all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Threads", "join"]
+__all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Pool", "Threads", "join"]
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def join(threads: Iterable[threading.Thread], patience: float) -> bool:
 
 
 class Threads:
-    """Up to `most` threads that call a function on items, and put each result into a queue.
+    """Up to `most` threads that call a function on items, and put each result into the queue `arrivals`.
 
     `function_of_thread` is called once in each thread, and returns the function. `insist` is called if threads have not
     ended in time.
@@ -89,14 +89,13 @@ class Threads:
     def __init__(
         self,
         function_of_thread: Callable[[], Callable[[Any], Any]],
-        arrivals: Arrivals[Outcome],
         most: int,
         name: str,
         patience: float = PATIENCE,
         insist: Callable[[], None] | None = None,
     ) -> None:
         self._function_of_thread = function_of_thread
-        self._arrivals = arrivals
+        self.arrivals: Arrivals[Outcome] = Arrivals()
         self._most = most
         self._name = name
         self._patience = patience
@@ -157,7 +156,7 @@ class Threads:
         try:
             function = self._function_of_thread()
         except BaseException as error:  # raised again where the results are read
-            self._arrivals.put((None, None, error))
+            self.arrivals.put((None, None, error))
             return
         if self._observer is not None:
             function = partial(self._observer.worker().call, function)
@@ -165,9 +164,9 @@ class Threads:
             number, item = task
             self._in_hand[me] = item
             try:
-                self._arrivals.put((number, function(item), None))
+                self.arrivals.put((number, function(item), None))
             except BaseException as error:
-                self._arrivals.put((number, None, error))
+                self.arrivals.put((number, None, error))
             del self._in_hand[me], task, item  # else an idle thread would keep it alive
 
     def _next_task(self, place: int) -> tuple[int, Any] | None:
@@ -178,3 +177,16 @@ class Threads:
         task = self._tasks.get()
         self.idle += time.perf_counter() - began
         return task
+
+
+class Pool(Protocol):
+    """What threads call: processes, actors or models of this process. It is kept from one pass to the next."""
+
+    def are_ours(self) -> bool:
+        """Say whether this process can use it: it may have been forked off, or have another connection now."""
+
+    def threads(self, wrap: Callable[[Callable[..., Any]], Callable[[Any], Any]], most: int) -> Threads:
+        """Return up to `most` threads for a pass, each of which calls a member through the function of `wrap`."""
+
+    def close(self) -> None:
+        """End all members."""

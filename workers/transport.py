@@ -36,6 +36,7 @@ __all__ = [
     "Parcel",
     "anonymous_file",
     "blocks_for_each",
+    "passes_descriptors",
     "pickled_apart",
     "receive_parcel_descriptor",
     "send_parcel",
@@ -211,6 +212,15 @@ def receive_parcel_descriptor(connection: Connection) -> int:
             )
         raise EOFError
     return descriptors[0]
+
+
+def passes_descriptors(connection: Connection) -> bool:
+    """Say whether descriptors can be sent along a connection, since its other end is on this machine."""
+    line = socket.socket(fileno=connection.fileno())  # which asks the system for the kind of socket
+    try:
+        return line.family == socket.AF_UNIX
+    finally:
+        line.detach()
 
 
 @contextmanager

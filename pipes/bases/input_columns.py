@@ -26,11 +26,13 @@ _ADVICE_ON_TEXT = {
 """The advice on a text in place of a function: a condition, or the name of a column."""
 
 
-def check_function(name: str, fn: object, input_col: Columns | None) -> None:
+def check_function(name: str, fn: object, input_col: Columns | None = None, optional: bool = False) -> None:
     """Raise TypeError where `fn` is not callable, ValueError where it does not take one argument per input column.
 
-    Many C functions have no signature; these pass.
+    Many C functions have no signature; these pass. None passes where it is `optional`.
     """
+    if optional and fn is None:
+        return
     if not callable(fn):
         advice = _ADVICE_ON_TEXT.get(name, "") if isinstance(fn, str) else ""
         raise TypeError(f"{name} must be a function or another callable, and is {fn!r:.100}{advice}")

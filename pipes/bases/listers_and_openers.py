@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, ClassVar, NoReturn
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError
+from ...registry import IterDataPipe, OnError
 from ...registry.traits import Trait
 from ...state.foreign import TorchIterDataPipe
 from ...storage.local.atomic import is_part
@@ -29,8 +29,7 @@ class Lister(IterDataPipe[str]):
             raise TypeError(f"masks must be a pattern such as '*.tar' or a list of them, and is {masks!r:.100}")
         self.root = root
         self.masks = masks
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _files_under(self, root: str) -> Iterator[str]:
         """Yield the files under a root that match the masks; raise OSError where there is no such root."""
@@ -109,8 +108,7 @@ class Opener(OneToOne[tuple[str, IO[Any]]]):
 
     def __init__(self, source: IterDataPipe[str], on_error: OnError) -> None:
         self.source = source
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _open(self, item: Any) -> tuple[str, IO[Any]]:
         """Return the path or URL of an item, and the stream."""

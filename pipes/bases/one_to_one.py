@@ -42,6 +42,5 @@ class OneToOne(IterDataPipe[R]):
         require_end(self.source)
 
     def __len__(self) -> int:
-        if self.error_policy.skips:
-            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
+        self._expect_no_skips()
         return len(self.source)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from ...errors.optional import require
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
 from ..bases.listers_and_openers import Opener, check_length, promised
 
@@ -41,8 +41,7 @@ class AISFileLister(IterDataPipe[str]):
         self.source = source
         self.url = url
         self.length = check_length(length)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[str]:
         client = _ais_client(self.url)

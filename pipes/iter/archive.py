@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import IO, Any, ClassVar, TypeVar
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...registry.traits import Trait
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
@@ -67,8 +67,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         self.source = source
         self.length = check_length(length)
         self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     @property
     def _most_at_once(self) -> int:

@@ -11,6 +11,7 @@ import torch
 
 from ...errors.notes import add_note
 from ...registry import ErrorPolicy, IterDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
+from ...workers.calls import is_made_once
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
 from ..bases.one_to_one import OneToOne
 from ..bases.rows.loose_rows import RowGatherer
@@ -86,12 +87,11 @@ class BatchMapper(IterDataPipe[Any]):
     ) -> None:
         batches = gives_batches(source) if input_col is None else None
         pool = _pool_of(fn, concurrency, compute)
-        if batch_size is not None:
-            expect_whole("batch_size", batch_size)
-        elif batches is None:
+        expect_whole("batch_size", batch_size, optional=True)
+        if batch_size is None and batches is None:
             raise TypeError("map_batches needs a batch_size: the chain does not say that its items have columns")
         converter("batch_format", batch_format)  # raises for an unknown one
-        if not _makes_callables(fn):
+        if not is_made_once(fn):
             check_function("fn", fn, input_col)
         size = batch_size or (_ROWS if batches is False else None)
         call = _CallMaker(fn, input_col, batch_format, batches)
@@ -148,7 +148,7 @@ class BatchCall:
     """
 
     def __init__(self, fn: Any, input_col: Columns | None, batch_format: str, batches: bool | None) -> None:
-        self._fn = fn() if _makes_callables(fn) else fn
+        self._fn = fn() if is_made_once(fn) else fn
         self._input_col = input_col
         self._format = batch_format
         self._batches = batches
@@ -207,12 +207,6 @@ def _columns_of(output: Any, kinds: dict[str, Any]) -> Any:
     return batch
 
 
-def _makes_callables(fn: object) -> bool:
-    """Say whether a function is a class to be made once, and not one such as `list`, to be called with each batch."""
-    made = fn.func if isinstance(fn, partial) else fn
-    return isinstance(made, type) and any("__call__" in vars(base) for base in made.__mro__)
-
-
 def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any] | None:
     """Return the arguments of the `map_pool` that calls a function; None where this process does."""
     if compute is None:
@@ -221,9 +215,8 @@ def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any
                 f"concurrency is one number, and is {concurrency!r:.100}: all processes start at once, so give their "
                 "number, as in concurrency=2"
             )
-        if concurrency is not None:
-            expect_whole("concurrency", concurrency)
-        return {"workers": concurrency or 1} if concurrency or _makes_callables(fn) else None
+        expect_whole("concurrency", concurrency, optional=True)
+        return {"workers": concurrency or 1} if concurrency or is_made_once(fn) else None
     if concurrency is not None:
         raise ValueError("give concurrency or compute, not both")
     size = getattr(compute, "max_size", None) or getattr(compute, "size", None)
@@ -280,8 +273,7 @@ class Vectorizer(OneToOne[Any]):
         self.randomness = randomness
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         several = isinstance(self.input_col, (list, tuple))

@@ -12,7 +12,6 @@ from typing import Any, Self, TypeVar
 from ...errors.checks import expect_number
 from ...registry import (
     DataChunk,
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     derive_seed,
@@ -68,8 +67,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         expect_batching(batch_size, DataChunk)
         expect_whole("batch_num", batch_num)
         expect_whole("bucket_num", bucket_num)
-        if sort_key is not None:
-            check_function("sort_key", sort_key, None)
+        check_function("sort_key", sort_key, optional=True)
         pool_size = batch_size * batch_num * bucket_num
         self.source = source if use_in_batch_shuffle else Shuffler(source, buffer_size=pool_size)
         self.batch_size = batch_size
@@ -78,8 +76,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         self.bucket_num = bucket_num
         self.sort_key = sort_key
         self.use_in_batch_shuffle = use_in_batch_shuffle
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
         if isinstance(self.source, Shuffler) and not self.use_in_batch_shuffle:
@@ -112,8 +109,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         return self.outputs_of_each(batches_of, in_runs(self.source, pool_size))
 
     def __len__(self) -> int:
-        if self.error_policy.skips:
-            raise TypeError("BucketBatcher leaves out buckets that fail, so its length is unknown")
+        self._expect_no_skips()
         whole, rest = divmod(len(self.source), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
@@ -160,7 +156,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("len_fn", len_fn, None)
+        check_function("len_fn", len_fn)
         expect_number("max_token_count", max_token_count)
         if max_token_count < 1:
             raise ValueError(f"max_token_count must be at least 1, and is {max_token_count}")
@@ -176,8 +172,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         self.max_len = max_len
         self.buffer_size = buffer_size
         self.include_padding = include_padding
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
         length_of: Callable[[T], Any] = self.error_policy.wrap(self.len_fn)
@@ -265,7 +260,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("len_fn", len_fn, None)
+        check_function("len_fn", len_fn)
         if not hasattr(boundaries, "__getitem__") or isinstance(boundaries, str):
             raise TypeError(f"boundaries must be a list of numbers, and is {boundaries!r:.100}")
         if any(lower >= upper for lower, upper in pairwise(boundaries)):
@@ -283,8 +278,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
         self.batch_size = batch_size
         self.len_fn = len_fn
         self.drop_last = drop_last
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def most_held(self) -> int:
         if isinstance(self.batch_size, Sequence):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors.notes import add_note
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
@@ -129,8 +129,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         self._columns = columns
         self.device = device
         self.use_threads = use_threads
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[pa.Table]:
         opened = self.error_policy.wrap(self._open)
@@ -148,8 +147,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     def _open(self, item: Any) -> pq.ParquetFile:
         import pyarrow.parquet as pq  # here, since the import is slow
 
-        retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream = open_to_seek(checked_path(item), self.storage_options, retry=retry, counted_by=self.error_policy)
+        stream = open_to_seek(checked_path(item), self.storage_options, retry=self._retry, counted_by=self.error_policy)
         file = pq.ParquetFile(stream, page_checksum_verification=True)
         try:
             expect_all_rows(file.metadata)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ...errors.notes import add_note
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.zips import read_verified
 from ..bases.input_columns import check_function
@@ -238,7 +238,7 @@ class RoutedDecoder(OneToOne[Any]):
         max_bytes: int = MAX_BYTES,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("key_fn", key_fn, None)
+        check_function("key_fn", key_fn)
         expect_whole("max_bytes", max_bytes)
         self.source = source
         self.handlers = handlers
@@ -246,8 +246,7 @@ class RoutedDecoder(OneToOne[Any]):
         self.decoder = decoder
         self.size = size
         self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
         if any(isinstance(handler, str) for handler in handlers):  # a specification of images
             self.faster = faster_decoding(decoder, size)
         self._handlers: list[Handler] = []

@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 
 from ...errors.notes import add_note
 from ...errors.secrets import without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes
 from ...storage.streaming.zips import opened_zip
@@ -115,8 +115,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
         self.source = source
         self.file_type = file_type
         self.max_bytes = max_bytes
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._open

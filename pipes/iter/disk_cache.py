@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ...errors.checks import expect_seconds
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
+from ...registry import IterDataPipe, OnError, close, functional_datapipe, own, sources_of
 from ...state.foreign import declares
 from ...state.passes import Pass
 from ...storage.local.atomic import lock_beside
@@ -18,6 +18,7 @@ from ...storage.local.trust import expect_trusted
 from ...storage.streaming.digest import check_hash_type, digest_of
 from ...storage.streaming.streams import checked_path
 from ...storage.writing import save_whole
+from ..bases.input_columns import check_function
 
 T_co = TypeVar("T_co", covariant=True)
 OnePathOrMore = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -76,9 +77,8 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
         hash_type: str = "sha256",
         extra_check_fn: Callable[[str], bool] | None = None,
     ) -> None:
-        for name, function in [("filepath_fn", filepath_fn), ("extra_check_fn", extra_check_fn)]:
-            if function is not None and not callable(function):
-                raise TypeError(f"{name} must be callable, and is {function!r:.100}")
+        check_function("filepath_fn", filepath_fn, optional=True)
+        check_function("extra_check_fn", extra_check_fn, optional=True)
         if hash_dict is not None and not isinstance(hash_dict, Mapping):
             raise TypeError(f"hash_dict must map paths to their digests, and is {hash_dict!r:.100}")
         self.source = source
@@ -175,8 +175,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
     ) -> None:
         if mode not in ("w", "wt", "t", "wb", "b"):
             raise ValueError(f"mode must be 'wb' or 'b' for bytes, 'w', 'wt' or 't' for text, and is {mode!r}")
-        if filepath_fn is not None and not callable(filepath_fn):
-            raise TypeError(f"filepath_fn must be callable, and is {filepath_fn!r:.100}")
+        check_function("filepath_fn", filepath_fn, optional=True)
         if filepath_fn is not None and same_filepath_fn:
             raise ValueError("give filepath_fn or same_filepath_fn, not both")
         expect_seconds("timeout", timeout)
@@ -188,8 +187,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         self.same_filepath_fn = same_filepath_fn
         self.skip_read = skip_read
         self.timeout = timeout
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     # This operator reads the items, and runs the steps between again for each missing one. So it has two sources: that
     # of on_disk_cache, and the steps between, whose pass begins and ends within one item.

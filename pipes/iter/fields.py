@@ -176,10 +176,9 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
         return self._columns
 
     def _columns(self, batch: Iterable[Any]) -> dict[Any, list[Any]]:
-        given = self.column_names or ()
-        in_order: Sequence[Hashable] = () if isinstance(given, Set) else given
-        names = sorted(given, key=repr) if isinstance(given, Set) else given  # the same order in each process
+        in_order = () if isinstance(self.column_names, Set) else self.column_names or ()
         rows = [row if type(row) is dict else _as_dict(row, in_order) for row in batch]
+        names = in_order or sorted(self.column_names or (), key=repr)  # of a set, the same order in each process
         if not names:
             columns: dict[Any, list[Any]] = {}
             for row in rows:
@@ -188,10 +187,9 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
             return columns
         try:
             return {name: [row[name] for row in rows] for name in names}
-        except KeyError:
-            row = next(row for row in rows if not row.keys() >= {*names})
-            missing = ", ".join(repr(name) for name in names if name not in row)
-            raise KeyError(f"a row has no {missing}: it has {', '.join(map(repr, row))}") from None
+        except KeyError as error:
+            row = next(row for row in rows if error.args[0] not in row)
+            raise KeyError(f"a row has no {error}: it has {', '.join(map(repr, row))}") from None
 
 
 def _expect_fields(name: str, columns: Any) -> None:

@@ -11,7 +11,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO, expect_seconds
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
 from ...storage.local.disk_cache import KeptFiles, NotKept
@@ -19,7 +19,7 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from ..bases.ahead.tuning import DERIVED, MOST_THREADS, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]
@@ -139,15 +139,14 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.error_policy = _CountingPolicy(on_error)
         self.storage_options = Options(storage_options)
-        self.tuner = tuner_of_pool("cache_files", ("workers", workers, MOST_THREADS), (DERIVED, workers))
+        self._set_pace(("workers", workers, MOST_THREADS), (DERIVED, workers))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)
         folder = KeptFiles(path, self.max_bytes, self.timeout, self.error_policy.count, self.error_policy.given_up)
         folder.begin()
         fetch = self.error_policy.wrap(partial(self._file_of, folder))
-        most, at_once = self._sizes(self.workers, self.workers)
-        return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), at_once)
+        return self._results(Threads(lambda: fetch, self._at_once.value, "penstock-cache-files"))
 
     def _file_of(self, folder: KeptFiles, item: Any) -> tuple[str, IO[bytes]]:
         if isinstance(item, (tuple, list)):
@@ -194,5 +193,4 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
                 raise TypeError(f"open must return a stream, and returned one of type {type(stream).__name__}")
             expect_bytes(stream)
             return stream, stream_size(stream)
-        retry = self.on_error if isinstance(self.on_error, Retry) else None
-        return open_file(url, self.storage_options, retry=retry, counted_by=self.error_policy)
+        return open_file(url, self.storage_options, retry=self._retry, counted_by=self.error_policy)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ..bases.listers_and_openers import Lister, Opener, Roots, check_length, files_in, matches, promised
 from ..files.streams import path_and_stream
@@ -123,13 +123,11 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     def __init__(
         self, source: IterDataPipe[tuple[str, IO[Any]]], chunk: int | None = None, *, on_error: OnError = "raise"
     ) -> None:
-        if chunk is not None:
-            expect_whole("chunk", chunk)
+        expect_whole("chunk", chunk, optional=True)
         self.source = source
         self.chunk = chunk
         self.resumes_from_start = chunk is not None
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         if self.chunk is not None:
@@ -145,8 +143,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
                 yield path, content
 
     def __len__(self) -> int:
-        if self.error_policy.skips:
-            raise TypeError("streams that fail are left out, so the number of items is unknown")
+        self._expect_no_skips()
         if self.chunk is not None:
             raise TypeError("the number of pieces is unknown before the streams are read")
         return len(self.source)

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
@@ -58,8 +57,7 @@ class Filter(IterDataPipe[T]):
         self.source = source
         self.filter_fn = filter_fn
         self.input_col = input_col
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[T]:
         test = taking_columns(self.filter_fn, self.input_col)
@@ -103,8 +101,7 @@ class Header(IterDataPipe[T]):
     given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], limit: int | None = 10) -> None:
-        if limit is not None:
-            expect_whole("limit", limit, least=0)
+        expect_whole("limit", limit, least=0, optional=True)
         self.source = source
         self._limit = limit  # `limit` would hide the method
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, functional_datapipe, own
 from ..bases.arguments import expect_names
 from ..bases.one_to_one import OneToOne
 from ..bases.rows.cuts_batches import CutsBatches
@@ -79,8 +79,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         self.source = source
         self._columns = columns
         self.dtypes = dtypes
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def made_of(self) -> list[pa.Schema] | None:
         """Return the schema of the columns in the last Arrow batch; none before it, and None after a dict."""
@@ -146,8 +145,7 @@ class Formatter(OneToOne[Any]):
         converter("format", format)  # raises for an unknown one
         self.source = source
         self.format = format
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], Any]:
         convert, source = converter("format", self.format), self.source

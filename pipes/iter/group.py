@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, overload
 
-from ...registry import DataChunk, ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import DataChunk, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..bases.arguments import expect_batching
 from ..bases.input_columns import check_function, keys_by
 from ..bases.striding import strided
@@ -141,7 +141,7 @@ class Grouper(IterDataPipe[Any]):
         drop_remaining: bool = False,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("group_key_fn", group_key_fn, None)
+        check_function("group_key_fn", group_key_fn)
         expect_whole("buffer_size", buffer_size)
         if group_size is not None:
             expect_whole("group_size", group_size)
@@ -160,8 +160,7 @@ class Grouper(IterDataPipe[Any]):
         self.group_size = group_size
         self.guaranteed_group_size = guaranteed_group_size
         self.drop_remaining = drop_remaining
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         key_of, skips = keys_by(self.group_key_fn, self.error_policy), self.error_policy.skips

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, functional_datapipe
 from ...storage.objects import LARGE
 from ...storage.streaming.digest import check_digest, check_hash_type
 from ...storage.streaming.streams import can_seek, checked_path, expect_bytes, stream_over
@@ -50,8 +50,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
         self.hash_dict = hash_dict
         self.hash_type = check_hash_type(hash_type)
         self.rewind = rewind
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._checked

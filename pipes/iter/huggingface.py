@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors.optional import require
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, functional_datapipe, own
 
 __all__ = ["HuggingFaceHubReader"]
 
@@ -44,8 +44,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     def __init__(self, dataset: str, *, on_error: OnError = "raise", **config_kwargs: Any) -> None:
         require("datasets", "datasets")
         self.dataset = dataset
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
         self.options = Options(config_kwargs)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     add_error_context,
@@ -73,15 +72,13 @@ class ShuffledFlatMapper(Shuffling[Any]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        if fn is not None:
-            check_function("fn", fn, input_col)
+        check_function("fn", fn, input_col, optional=True)
         expect_whole("buffer_size", buffer_size)
         self.source = source
         self.fn = fn
         self.input_col = input_col
         self.buffer_size = buffer_size
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         function = taking_columns(self.fn or as_it_is, self.input_col)

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     MapDataPipe,
     OnError,
@@ -73,13 +72,10 @@ class IterKeyZipper(IterDataPipe[Any]):
         on_error: OnError = "raise",
     ) -> None:
         expect_pipes("IterKeyZipper", [source, ref_datapipe], TorchIterDataPipe)
-        check_function("key_fn", key_fn, None)
-        if ref_key_fn is not None:
-            check_function("ref_key_fn", ref_key_fn, None)
-        if merge_fn is not None:
-            check_function("merge_fn", merge_fn, [0, 1])
-        if buffer_size is not None:
-            expect_whole("buffer_size", buffer_size)
+        check_function("key_fn", key_fn)
+        check_function("ref_key_fn", ref_key_fn, optional=True)
+        check_function("merge_fn", merge_fn, [0, 1], optional=True)
+        expect_whole("buffer_size", buffer_size, optional=True)
         self.source = source
         self.ref_datapipe = ref_datapipe
         self.key_fn = key_fn
@@ -87,8 +83,7 @@ class IterKeyZipper(IterDataPipe[Any]):
         self.keep_key = keep_key
         self.buffer_size = buffer_size
         self.merge_fn = merge_fn
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         skips, keep, keep_key = self.error_policy.skips, self.error_policy.keep, self.keep_key
@@ -141,8 +136,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                 yield (key, pair) if keep_key else pair
 
     def __len__(self) -> int:
-        if self.error_policy.skips:
-            raise TypeError("IterKeyZipper leaves out items that fail, so its length is unknown")
+        self._expect_no_skips()
         return len(self.source)
 
     def _no_match(self, key: Hashable, full: bool) -> Exception:
@@ -189,16 +183,14 @@ class MapKeyZipper(OneToOne[Any]):
                 f"map_datapipe must be a map-style pipe, and is of type {type(map_datapipe).__name__}: "
                 f"{how_to_make(TorchMapDataPipe, map_datapipe)}"
             )
-        check_function("key_fn", key_fn, None)
-        if merge_fn is not None:
-            check_function("merge_fn", merge_fn, [0, 1])
+        check_function("key_fn", key_fn)
+        check_function("merge_fn", merge_fn, [0, 1], optional=True)
         self.source = source
         self.map_datapipe = map_datapipe
         self.key_fn = key_fn
         self.merge_fn = merge_fn
         self.keep_key = keep_key
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         key_of, items, merge, keep_key = self.key_fn, self.map_datapipe, self.merge_fn, self.keep_key
@@ -268,8 +260,7 @@ class Joiner(OneToOne[Any]):
         self.how = how
         self.batched = batched
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def schema_after(self, schema: Any) -> Any:
         """Return the schema of the items of a source with some schema."""

@@ -9,7 +9,6 @@ from itertools import islice, repeat
 from typing import IO, Any
 
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
@@ -58,8 +57,7 @@ class StreamParser(IterDataPipe[Any]):
         self.encoding = encoding
         self.errors = errors
         self.return_path = return_path
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         """Return an iterator over what is in a stream."""
@@ -175,11 +173,10 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("joiner", joiner, None)
+        check_function("joiner", joiner)
         self.source = source
         self.joiner = joiner
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         join = self.error_policy.wrap(self.joiner)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -16,7 +15,7 @@ from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...state.step_text import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
-from ...workers.threads import Arrivals, Outcome, Threads
+from ...workers.threads import Pool, Threads
 from ..bases.rows.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -56,7 +55,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     connected to, or connects to at first use. Workers of a loader use the same cluster, if the program connects before
     the chain is sent to them, or the one at `RAY_ADDRESS`. An actor has one item at a time. Tensors and arrays are
     copied into and out of Ray's memory, so they are writable. Torch has as many threads in an actor as the actor has
-    CPUs. A pass begins with the actors that have started. Others join when they start; a RuntimeWarning comes after 10
+    CPUs. A pass begins with the actors that have started. Others join when they start; a RuntimeWarning comes after 30
     seconds.
 
     Raises TypeError where `model` needs arguments, returns something not callable, or cannot take a device, ValueError
@@ -78,9 +77,6 @@ class ModelPoolMapper(ProcessPoolMapper):
 
     resumes_from_start = False
     _called = "model"
-    transient = (*ProcessPoolMapper.transient, "_made", "_actors")
-    _made: list[Callable[[Any], Any]] | None = None
-    _actors: Actors | None = None
     _old_names: ClassVar[dict[str, str]] = {"max_in_flight": "prefetch", "resources": "resources_per_worker"}
     workers: int | Literal["auto"]
 
@@ -99,8 +95,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         on_error: OnError = "raise",
     ) -> None:
         expect_whole("workers", workers, or_word=AUTO)
-        if prefetch is not None:
-            expect_whole("prefetch", prefetch, or_word=AUTO)
+        expect_whole("prefetch", prefetch, or_word=AUTO, optional=True)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         if engine not in ("processes", "threads", "ray"):
@@ -131,42 +126,37 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.batched = batched
         self._cluster = Cluster()
 
-    def __iter__(self) -> Iterator[Any]:
+    def _new_pool(self) -> Pool:
         if self.engine == "ray":
-            return self._on_actors()
-        return self._in_threads() if self.engine == "threads" else super().__iter__()
+            return Actors(self.fn, self.resources_per_worker or {}, self._cluster, step(self))
+        return _ModelsHere(self.fn) if self.engine == "threads" else super()._new_pool()
 
-    def _on_actors(self) -> Iterator[Any]:
-        if self._actors is None or not self._actors.are_ours():
-            self._actors = Actors(self.fn, self.resources_per_worker or {}, self._cluster, step(self))
-            weakref.finalize(self, self._actors.close)
-        actors = self._actors
-        actors.begin()
-        most, room = self._sizes(self.workers, self._prefetch)
 
-        def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            return actors.threads(self.error_policy.wrap, arrivals, most)
+class _ModelsHere:
+    """Models that threads of this process call."""
 
-        return self._results(threads, room)
+    def __init__(self, fn: Callable[[], Callable[[Any], Any]]) -> None:
+        self._fn = fn
+        self._made: list[Callable[[Any], Any]] = []
 
-    def _in_threads(self) -> Iterator[Any]:
-        if self._made is None:
-            self._made = []
-        made, free = self._made, [*self._made]  # threads of earlier passes have ended
-        most, room = self._sizes(self.workers, self._prefetch)
+    def are_ours(self) -> bool:
+        return True
+
+    def threads(self, wrap: Callable[[Callable[..., Any]], Callable[[Any], Any]], most: int) -> Threads:
+        free = [*self._made]  # threads of earlier passes have ended
 
         def in_thread() -> Callable[[Any], Any]:
             try:
                 caller = free.pop()
             except IndexError:
-                caller = self.fn()
-                made.append(caller)
-            return self.error_policy.wrap(caller)
+                caller = self._fn()
+                self._made.append(caller)
+            return wrap(caller)
 
-        def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            return Threads(in_thread, arrivals, most, "penstock-map-pool")
+        return Threads(in_thread, most, "penstock-map-pool")
 
-        return self._results(threads, room)
+    def close(self) -> None:
+        self._made.clear()
 
 
 class _Caller:

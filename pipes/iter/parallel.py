@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 from ...errors.checks import AUTO
 from ...errors.hints import did_you_mean
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     expect_whole,
@@ -22,8 +21,8 @@ from ...registry import (
 from ...workers.calls import Processes, is_made_once
 from ...workers.event_loop import EventLoop
 from ...workers.processes import processors
-from ...workers.threads import Arrivals, Outcome, Threads
-from ..bases.ahead.tuning import MOST_THREADS, tuner_of_pool
+from ...workers.threads import Pool, Threads
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
 
@@ -32,9 +31,6 @@ R = TypeVar("R")
 
 _OF_EXECUTORS = ["thread_name_prefix", "initializer", "initargs"]
 """What `threadpool_map` takes of the arguments of `concurrent.futures.ThreadPoolExecutor`."""
-
-_PATIENCE_WITH_PROCESSES = 5.0
-"""Seconds that a process may continue with an abandoned item before it is killed."""
 
 
 @functional_datapipe("threadpool_map")
@@ -79,8 +75,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
     ) -> None:
         check_function("fn", fn, input_col)
         expect_whole("scheduled_tasks", scheduled_tasks, or_word=AUTO)
-        if max_workers is not None:
-            expect_whole("max_workers", max_workers, or_word=AUTO)
+        expect_whole("max_workers", max_workers, or_word=AUTO, optional=True)
         if unknown := sorted(threadpool_kwargs.keys() - {*_OF_EXECUTORS}):
             known = [*inspect.signature(type(self)).parameters][1:-1] + _OF_EXECUTORS
             raise TypeError(
@@ -94,25 +89,25 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.scheduled_tasks = scheduled_tasks
         self.max_workers = max_workers
         self.ordered = ordered
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
         self.threadpool_kwargs = threadpool_kwargs
-        self.tuner = tuner_of_pool(
-            "threadpool_map",
-            ("max_workers", max_workers or _usual_threads(), MOST_THREADS),
-            ("scheduled_tasks", scheduled_tasks),
-        )
+        most = max_workers or _usual_threads()
+        self._set_pace(("max_workers", most, MOST_THREADS), ("scheduled_tasks", scheduled_tasks))
 
     def __iter__(self) -> Iterator[Any]:
-        most, room = self._sizes(self.max_workers or _usual_threads(), self.scheduled_tasks)
         name = self.threadpool_kwargs.get("thread_name_prefix", "penstock-threadpool")
-        return self._results(lambda arrivals: Threads(self._in_thread, arrivals, most, name), room)
+        most = self._at_once.value if self.max_workers else _usual_threads()  # of this machine
+        return self._results(Threads(self._in_thread, most, name))
 
     def _in_thread(self) -> Callable[[Any], Any]:
         initializer = self.threadpool_kwargs.get("initializer")
         if initializer is not None:
             initializer(*self.threadpool_kwargs.get("initargs", ()))
         return self.error_policy.wrap(replacing_columns(self.fn, self.input_col, self.output_col))
+
+
+def _usual_threads() -> int:
+    return min(32, (os.cpu_count() or 1) + 4)
 
 
 @functional_datapipe("processpool_map")
@@ -149,8 +144,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     resumes_from_start = False
     gives = "same"
     works_in = "processes"
-    transient: ClassVar[tuple[str, ...]] = ("_processes",)
-    _processes: Processes | None = None
+    transient: ClassVar[tuple[str, ...]] = ("_pool",)
+    _pool: Pool | None = None
     _called = "fn"
     """The argument that the processes call."""
     _are_threads = False
@@ -171,8 +166,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     ) -> None:
         if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
-        if workers is not None:
-            expect_whole("workers", workers, or_word=AUTO)
+        expect_whole("workers", workers, or_word=AUTO, optional=True)
         expect_whole("prefetch", prefetch, or_word=AUTO)
         self.source = source
         self.fn = fn
@@ -181,36 +175,27 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self.workers = workers
         self._prefetch = prefetch
         self.ordered = ordered
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
-        self.tuner = tuner_of_pool(
-            self.functional_name or "processpool_map",
+        self.handle_errors(on_error)
+        self._set_pace(
             ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
             ("prefetch", prefetch),
             may_shrink=self._are_threads,
         )
 
     def __iter__(self) -> Iterator[Any]:
-        most, room = self._sizes(self.workers or processors(), self._prefetch)
-        if self._processes is None or not self._processes.are_ours():
-            most_ever = most if self.tuner is None else self.tuner.workers.most
-            self._processes = Processes(self.fn, most_ever, f"{self._called} of {self.functional_name}")
-            weakref.finalize(self, self._processes.close)
-        processes = self._processes
-        processes.begin()
+        if self._pool is None or not self._pool.are_ours():
+            self._pool = self._new_pool()
+            weakref.finalize(self, self._pool.close)
+        most = self._at_once.value if self.workers else processors()  # of this machine
+        return self._results(self._pool.threads(self._guarded, most))
 
-        def in_thread() -> Callable[[Any], Any]:
-            return self.error_policy.wrap(replacing_columns(processes.take().call, self.input_col, self.output_col))
+    def _new_pool(self) -> Pool:
+        return Processes(
+            self.fn, self._at_once.most if self.workers else processors(), f"{self._called} of {self.functional_name}"
+        )
 
-        def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            name = "penstock-processpool"
-            return Threads(in_thread, arrivals, most, name, _PATIENCE_WITH_PROCESSES, processes.kill_busy)
-
-        return self._results(threads, room)
-
-
-def _usual_threads() -> int:
-    return min(32, (os.cpu_count() or 1) + 4)
+    def _guarded(self, call: Callable[..., Any]) -> Callable[[Any], Any]:
+        return self.error_policy.wrap(replacing_columns(call, self.input_col, self.output_col))
 
 
 @functional_datapipe("async_map_batches")
@@ -259,16 +244,13 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.max_concurrency = max_concurrency
+        self._set_pace(("max_concurrency", max_concurrency, max_concurrency), (DERIVED, batch_size))
         self._flatten = flatten  # `flatten` would hide the method of that name
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
         function = self.async_fn if self.input_col is None else self._of_columns
-        results: Any = self._results(
-            lambda arrivals: EventLoop(function, self.error_policy, arrivals, self.max_concurrency),
-            room=self.batch_size,
-        )
+        results: Any = self._results(EventLoop(function, self.error_policy, self.max_concurrency))
         return results if self._flatten else self._in_batches(results)
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import IO, Any
 
 from ...errors.notes import add_note
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, functional_datapipe
 from ..bases.one_to_one import OneToOne
 from ..files.streams import path_and_stream
 from .lines import StreamParser
@@ -142,8 +142,7 @@ class JsonParser(OneToOne[tuple[str, Any]]):
         _decoder_of(kwargs)  # raises where they are wrong
         self.source = source
         self.kwargs = kwargs
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], tuple[str, Any]]:
         return self._parse
@@ -192,8 +191,7 @@ class JsonLineParser(OneToOne[Any]):
         _decoder_of(kwargs)  # raises where they are wrong
         self.source = source
         self.kwargs = kwargs
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], Any]:
         decode = _decoder_of(self.kwargs).decode

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 from ...errors.checks import AUTO
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
-from ..bases.ahead.reading_ahead import ReadingThread
+from ..bases.ahead.reading_ahead import reader_of
 from ..bases.ahead.tuning import Setting, Tuner
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Prefetcher(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
-        reader = ReadingThread(items, self.source, self._room.value)
+        reader = reader_of(self.source, items, self._room.value)
         arriving = iter(reader)
         if self.tuner is not None:
             arriving = self.tuner.follow(arriving, lambda: reader.blocked, lambda _, room: reader.resize(room))

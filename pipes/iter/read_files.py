@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from ...errors.checks import AUTO, MOST_AHEAD
+from ...errors.checks import AUTO
 from ...errors.secrets import Options
 from ...registry import (
     ErrorPolicy,
@@ -18,7 +18,6 @@ from ...registry import (
     OnError,
     Provenance,
     ReadRows,
-    Retry,
     Tally,
     expect_whole,
     functional_datapipe,
@@ -30,7 +29,7 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.ahead.tuning import DERIVED, MOST_THREADS, tuner_of_pool
+from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
@@ -69,9 +68,7 @@ class WholeFileReader(WorksAhead[R]):
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
-        self._room = AUTO if workers == AUTO else 2 * workers
-        name = self.functional_name or type(self).__name__
-        self.tuner = tuner_of_pool(name, ("workers", workers, MOST_THREADS), (DERIVED, self._room))
+        self._set_pace(("workers", workers, MOST_THREADS), (DERIVED, AUTO if workers == AUTO else 2 * workers))
 
     def _decoded(self, path: str, content: bytes) -> R:
         """Return the decoded bytes of a file."""
@@ -79,13 +76,7 @@ class WholeFileReader(WorksAhead[R]):
 
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
-        most, room = self._sizes(self.workers, self._room)
-        return self._results(
-            lambda arrivals: Threads(lambda: self.error_policy.wrap(self._read), arrivals, most, name), room
-        )
-
-    def most_held(self) -> int:
-        return MOST_AHEAD if self._room == AUTO else self._room
+        return self._results(Threads(lambda: self.error_policy.wrap(self._read), self._at_once.value, name))
 
     def _read(self, item: Any) -> R:
         path = checked_path(item)
@@ -287,8 +278,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         path = checked_path(item)
         self._path, self._lines = path, Tally()
         beside = {"path": path} if self.include_paths else {}
-        retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.error_policy)
+        stream, _ = open_file(path, self.storage_options, retry=self._retry, counted_by=self.error_policy)
         with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
             for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:

@@ -31,8 +31,7 @@ class Cycler(IterDataPipe[T]):
     """How many passes over the source have begun."""
 
     def __init__(self, source: IterDataPipe[T], count: int | None = None) -> None:
-        if count is not None:
-            expect_whole("count", count, least=0)
+        expect_whole("count", count, least=0, optional=True)
         self.source = source
         self._count = count  # `count` would hide the method of that name
 

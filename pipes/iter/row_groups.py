@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.rows.parts import ReadsParts
 from ..columns.files import ColumnFile
@@ -65,8 +65,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
         self._filter = filter
         self._prefetch = prefetch
         self.storage_options = Options(storage_options)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
         if first == 0:
@@ -77,7 +76,6 @@ class RowGroupLister(ReadsParts[RowGroup]):
 
     def _row_groups(self, item: Any) -> list[RowGroup]:
         origin = origin_of(item)
-        retry = self.on_error if isinstance(self.on_error, Retry) else None
         file = ColumnFile(
             origin,
             "parquet",
@@ -85,7 +83,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
             options={},
             storage=self.storage_options,
             policy=self.error_policy,
-            retry=retry,
+            retry=self._retry,
             among=self._open_files,
         )
         with closing(file):

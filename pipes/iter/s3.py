@@ -8,9 +8,9 @@ from contextlib import closing
 from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
-from ...errors.checks import AUTO, MOST_AHEAD
+from ...errors.checks import AUTO
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.addresses import Address, Client, address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError
@@ -20,8 +20,8 @@ from ...storage.objects import LARGE, open_by_fsspec, open_ranged
 from ...storage.retrying import trying_again
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streaming.streams import Loaded, checked_path
-from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
-from ..bases.ahead.tuning import DERIVED, tuner_of_pool
+from ...workers.threads import PATIENCE, Threads
+from ..bases.ahead.tuning import DERIVED
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.listers_and_openers import check_length, matches, promised
 
@@ -194,20 +194,16 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.ordered = ordered
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
-        self._at_once = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
-        self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (DERIVED, self._at_once))
+        room = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
+        self._set_pace(("workers", workers, _MOST_WORKERS), (DERIVED, room))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         budget = MemoryBudget(self.max_bytes)
-        most, at_once = self._sizes(self.workers, self._at_once)
-        results: Any = self._results(partial(_Loads, self, budget, most), at_once)
+        results: Any = self._results(_Loads(self, budget, self._at_once.value))
         with closing(results):
             for number, url, stream in results:
                 budget.give_back(number)
                 yield url, stream
-
-    def most_held(self) -> int:
-        return MOST_AHEAD if self._at_once == AUTO else self._at_once
 
     def _address_of(self, url: str) -> Address:
         return address_of(url, self.storage_options, self.options)
@@ -265,38 +261,25 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         stream, _ = open_by_fsspec(address, retry=self._retry, counted_by=self.error_policy, expect=expect)
         return stream
 
-    @property
-    def _retry(self) -> Retry | None:
-        return self.on_error if isinstance(self.on_error, Retry) else None
 
-
-class _Loads:
+class _Loads(Threads):
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, budget: MemoryBudget, most: int, arrivals: Arrivals[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, budget: MemoryBudget, most: int) -> None:
         self._pipe = pipe
         self._budget = budget
         patience = sum(timeouts(pipe.options)) + PATIENCE  # a read from a silent server ends only by its timeout
-        self._threads = Threads(lambda: pipe._loading(budget), arrivals, most, "penstock-s3", patience)
-
-    @property
-    def idle(self) -> float:
-        """Seconds that threads had nothing to do, all together."""
-        return self._threads.idle
-
-    def resize(self, most: int) -> None:
-        """Load up to `most` objects at a time from now on."""
-        self._threads.resize(most)
+        super().__init__(lambda: pipe._loading(budget), most, "penstock-s3", patience)
 
     def submit(self, number: int, item: Any) -> None:
         if is_lost() and isinstance(item, str) and self._pipe._address_of(item).client is Client.OBSTORE:
             check_process()  # here, since on_error must not handle it
         self._budget.expect(number)
-        self._threads.submit(number, (number, item))
+        super().submit(number, (number, item))
 
     def stop(self) -> None:
         self._budget.close()
-        self._threads.stop()
+        super().stop()
 
 
 def _client_options(options: Mapping[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Tally, functional_datapipe
+from ...registry import IterDataPipe, OnError, Tally, functional_datapipe
 from ...storage.file_systems import OF_TEXT
 from ...storage.streaming.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
@@ -45,13 +45,11 @@ class ItemSaver(OneToOne[str]):
                 "mode must be 'w', 'wt' or 't' for text, 'wb' or 'b' for bytes, or to append 'a', 'at' or 'ab', "
                 f"and is {mode!r}"
             )
-        if filepath_fn is not None:
-            check_function("filepath_fn", filepath_fn, None)
+        check_function("filepath_fn", filepath_fn, optional=True)
         self.source = source
         self.mode = mode
         self.filepath_fn = filepath_fn
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[str]:
         assert self._pass is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 from ...errors.policy import Skipped
-from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..bases.input_columns import check_function
 from ..bases.splitting.splitter import Forking, Splitter
 
@@ -145,14 +145,13 @@ class Demultiplexer(Splitter):
         on_error: OnError = "raise",
     ) -> None:
         _expect_branches(num_instances, buffer_size)
-        check_function("classifier_fn", classifier_fn, None)
+        check_function("classifier_fn", classifier_fn)
         self.source = source
         self.num_instances = num_instances
         self.classifier_fn: Callable[[Any], int | None] = classifier_fn
         self.drop_none = drop_none
         self.buffer_size = buffer_size
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def result(self) -> list[IterDataPipe[T]]:
         """Return the pipes that share the items."""

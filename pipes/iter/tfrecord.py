@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ...errors.optional import require
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, functional_datapipe
 from ...storage.streaming.streams import checked_path, expect_bytes
 from ..bases.listers_and_openers import check_length, promised
 from ..files.streams import path_and_stream
@@ -73,8 +73,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
         self.source = source
         self.spec = spec
         self.length = check_length(length)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         records_of = self.error_policy.outputs(self._records)

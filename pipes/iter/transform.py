@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
+from ...registry import IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
 from ..bases.one_to_one import OneToOne
@@ -86,8 +86,7 @@ class Mapper(OneToOne[R]):
         self.fn = fn
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         return replacing_columns(self.fn, self.input_col, self.output_col)
@@ -125,17 +124,16 @@ class Collator(OneToOne[Any]):
         if collate_fn is not None and conversion is not default_collate:
             raise ValueError("conversion and collate_fn are two names for one argument: give only one")
         if collate_fn is not None:
-            check_function("collate_fn", collate_fn, None)
+            check_function("collate_fn", collate_fn)
         elif isinstance(conversion, Mapping):
             for column, convert in conversion.items():
-                check_function(f"conversion[{column!r}]", convert, None)
+                check_function(f"conversion[{column!r}]", convert)
         else:
-            check_function("conversion", conversion, None)
+            check_function("conversion", conversion)
         self.source = source
         self.conversion = conversion
         self.collate_fn = collate_fn
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         if self.collate_fn is not None:
@@ -193,13 +191,11 @@ class FlatMapper(IterDataPipe[R]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        if fn is not None:
-            check_function("fn", fn, input_col)
+        check_function("fn", fn, input_col, optional=True)
         self.source = source
         self.fn = fn
         self.input_col = input_col
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[R]:
         assert self._pass is not None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, functional_datapipe
 from ..files.streams import close_parts, path_and_content
 
 
@@ -33,8 +33,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     def __init__(self, source: IterDataPipe[tuple[str, Any]], *, on_error: OnError = "raise") -> None:
         self.source = source
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         items = self.read(self.source, drop=close_parts)

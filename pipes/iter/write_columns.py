@@ -119,8 +119,7 @@ class ParquetWriter(TableWriter):
             on_error=on_error,
             storage_options=storage_options,
         )
-        if rows_per_group is not None:
-            expect_whole("rows_per_group", rows_per_group)
+        expect_whole("rows_per_group", rows_per_group, optional=True)
         if compression != "snappy":
             _expect_compression(compression)
         self.rows_per_group = rows_per_group

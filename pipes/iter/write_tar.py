@@ -81,8 +81,7 @@ class TarWriter(ShardWriter):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if samples_per_shard is not None:
-            expect_whole("samples_per_shard", samples_per_shard)
+        expect_whole("samples_per_shard", samples_per_shard, optional=True)
         self._take(source, url_template, mode, on_error, storage_options)
         self.samples_per_shard = samples_per_shard
 

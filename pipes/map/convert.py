@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ...errors.notes import describe_item
-from ...registry import ErrorPolicy, IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
 from ...state.run import first_pass_over
 from ...state.seeds import seeds_of
+from ..bases.input_columns import check_function
 
 T = TypeVar("T")
 
@@ -50,12 +51,10 @@ class IterToMapConverter(MapDataPipe[T]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        if key_value_fn is not None and not callable(key_value_fn):
-            raise TypeError(f"key_value_fn must be callable, and is {key_value_fn!r}")
+        check_function("key_value_fn", key_value_fn, optional=True)
         self.source = source
         self.key_value_fn = key_value_fn
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def __getitem__(self, index: Any) -> T:
         try:

@@ -13,7 +13,7 @@ from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
-from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
+from ...workers.threads import PATIENCE, Threads
 from ..bases.ahead.fetching import Fetching
 
 if TYPE_CHECKING:
@@ -79,17 +79,16 @@ class ObjectReader(Fetching[bytes]):
     def _fetch(self, indices: list[Any]) -> list[bytes]:
         urls = [*map(self._url, indices)]
         contents = [b""] * len(urls)
-        arrivals: Arrivals[Outcome] = Arrivals()
         # A policy per call: a failed object ends the retries of this call, not those of later calls.
         policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.error_policy)
         read = policy.wrap(self._attempt)
         patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
-        threads = Threads(lambda: read, arrivals, min(self.workers, len(urls)), "penstock-objects", patience)
+        threads = Threads(lambda: read, min(self.workers, len(urls)), "penstock-objects", patience)
         try:
             for place, url in enumerate(urls):
                 threads.submit(place, url)
             for _ in urls:
-                number, content, error = arrivals.get()
+                number, content, error = threads.arrivals.get()
                 assert number is not None  # threads have no start-up that could fail
                 if error is not None:
                     add_error_context(error, self, indices[number])

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import ErrorPolicy, MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import MapDataPipe, OnError, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import Fetching
+from ..bases.input_columns import check_function
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,12 +39,10 @@ class Mapper(Fetching[R]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        if not callable(fn):
-            raise TypeError(f"fn must be callable, and is {fn!r}")
+        check_function("fn", fn)
         self.source: MapDataPipe[Any] = source
         self.fn = fn
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_skip=False)
+        self.handle_errors(on_error, can_skip=False)
 
     def __getitem__(self, index: Any) -> R:
         try:

@@ -144,7 +144,7 @@ def _check_arguments(
         raise ValueError("batched needs a batch_size: without one, the items are the batches")
     check_dtypes(dtypes)
     if collate_fn is not None:
-        check_function("collate_fn", collate_fn, None)
+        check_function("collate_fn", collate_fn)
         if dtypes is not None:
             raise ValueError("give dtypes or collate_fn, not both: let collate_fn make tensors of these dtypes")
     if local_shuffle_buffer_size is not None:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
 import re
 import secrets
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any, Self
 
 from ...errors.optional import require
 from ...registry import PREPARATIONS, expect_whole
-from ...workers.cluster import GLANCE, Cluster, actor_options, connection_now, expect_resources, nodes_now
-from ...workers.threads import Interrupted
-from ...workers.transport import blocks_for_each
-from ..workers.backend import ENDS_WITHIN, WorkerBackend, WorkerHandle
+from ...workers.cluster import (
+    Cluster,
+    actor_options,
+    connection_now,
+    expect_resources,
+    first_answer,
+    nodes_now,
+)
+from ..workers.processes import ENDS_WITHIN, WorkerBackend, WorkerHandle
 from ..workers.status import WorkerStatus
-from .actor_hosts import ActorAddress, ActorHost, DispatcherHost, WorkerHost
+from .actor_hosts import Listener, WorkerHost
 
 __all__ = ["ActorBackend", "RayFleet"]
 
-_STARTS_WITHIN = 30.0
-"""Seconds that an actor may take to start before a warning; with a `timeout`, at least so many before an error."""
 _DEATHS_IN_A_ROW = 3
 """How many deaths in a row at the same item are an error."""
 _ANSWERS_WITHIN = 1.0
@@ -54,7 +56,7 @@ class RayFleet:
         self.num_workers = num_workers
         self.resources_per_worker = {"CPU": 1, **(resources_per_worker or {})}
         expect_resources(self.resources_per_worker)
-        self._actors = [_new_actor(WorkerHost, self.resources_per_worker) for _ in range(num_workers)]
+        self._actors = [_new_actor(self.resources_per_worker) for _ in range(num_workers)]
         self._nodes = nodes_now()
 
     def actor(self, number: int) -> Any:
@@ -74,11 +76,6 @@ class RayFleet:
     def is_of_this_ray(self) -> bool:
         """Say whether its handles are usable: a call through those of another Ray ends the process."""
         return not self._nodes.isdisjoint(nodes_now())
-
-    def start_again(self, number: int) -> Any:
-        """Start an actor in place of one that Ray does not restart."""
-        self._actors[number] = _new_actor(WorkerHost, self.resources_per_worker)
-        return self._actors[number]
 
     def shutdown(self) -> None:
         """End the actors."""
@@ -105,36 +102,27 @@ class RayFleet:
 
 
 class ActorBackend(WorkerBackend):
-    """A fleet's actors, which start workers, and the actors that read streams once for all shards."""
+    """Starts and ends worker processes in the actors of a fleet."""
+
+    kind = "actor"
 
     def __init__(self, fleet: RayFleet, is_own: bool, timeout: float | None) -> None:
         self._fleet = fleet
         self._is_own = is_own
         self._timeout = timeout
         self._interrupted = threading.Event()
-        self._dispatchers: list[Any] = []
 
-    def preparations(self) -> list[Callable[[], object]]:
-        return [partial(_find_modules_in, [*sys.path]), *PREPARATIONS]  # Ray sets their environment
-
-    def name(self, worker_id: int, num_workers: int) -> str:
-        return f"actor {worker_id} of {num_workers}"
-
-    def worker(self, worker_id: int, dispatched: dict[tuple[int, int], Any]) -> WorkerHandle:
-        who = self.name(worker_id, self._fleet.num_workers)
-        deaths = 0
-        while True:
-            actor = self._fleet.actor(worker_id)
+    def worker(self, worker_id: int, feeds: int) -> WorkerHandle:
+        who = f"actor {worker_id} of {self._fleet.num_workers}"
+        actor, name = self._fleet.actor(worker_id), secrets.token_hex(16)
+        with Listener() as listener:
+            # Retried, since Ray may be restarting the actor.
+            started = actor.start.options(max_task_retries=-1).remote(name, listener.address, feeds)
             try:
-                return _ActorHandle(actor, self._address_of(actor, who), dispatched, self._fleet.num_workers)
-            except TimeoutError:  # a late actor is not gone
-                raise
+                host = first_answer(started, who, self._fleet.resources_per_worker, self._interrupted, self._timeout)
+                return _ActorHandle(actor, name, host, listener.accept(1 + feeds))
             except _gone() as error:
-                deaths += 1
-                if deaths == _DEATHS_IN_A_ROW or not _ray_is_initialized():
-                    raise RuntimeError(f"{who} {_reason_of(error)}") from error
-                if isinstance(error, require("ray.exceptions", "ray").ActorDiedError) and self._is_own:
-                    self._fleet.start_again(worker_id)  # others hold the handles of a shared fleet
+                raise RuntimeError(f"{who} {_reason_of(error)}") from error
 
     def interrupt(self, is_interrupted: bool) -> None:
         if is_interrupted:
@@ -142,17 +130,9 @@ class ActorBackend(WorkerBackend):
         else:
             self._interrupted.clear()
 
-    def dispatcher(self, streams: list[tuple[int, int]]) -> tuple[WorkerHandle, dict[tuple[int, int], Any]]:
-        actor = _new_actor(DispatcherHost, self._fleet.resources_per_worker)
-        self._dispatchers.append(actor)
-        address = self._address_of(actor, "the actor that reads the dispatched stream")
-        return _ActorHandle(actor, address, None, 1), dict.fromkeys(streams, address)
-
     def end(self, workers: Iterable[WorkerHandle]) -> None:
         if not self._fleet.is_of_this_ray():  # the actors ended with it
             return
-        for actor in self._dispatchers:
-            require("ray", "ray").kill(actor)
         deadline = time.monotonic() + ENDS_WITHIN
         for worker in workers:
             if (left := deadline - time.monotonic()) > 0:
@@ -160,40 +140,21 @@ class ActorBackend(WorkerBackend):
         if self._is_own:
             self._fleet.shutdown()
 
-    def _address_of(self, actor: Any, who: str) -> ActorAddress:
-        ray = Cluster().connect()
-        if not ray.is_initialized():  # else the call would start another Ray
-            raise RuntimeError(f"{who}'s Ray was shut down: make a new loader, and a new fleet")
-        answer = actor.address.options(max_task_retries=-1).remote()  # waits for an actor that Ray restarts
-        patience = max(_STARTS_WITHIN, self._timeout or 0)
-        began, has_warned = time.monotonic(), False
-        while not ray.wait([answer], timeout=GLANCE)[0]:
-            if self._interrupted.is_set():
-                raise Interrupted
-            if time.monotonic() - began < patience or has_warned:
-                continue
-            needed, free = self._fleet.resources_per_worker, ray.available_resources()
-            why = f"{who} has not started for {patience:g} s: it needs {needed}, and the cluster has free {free}"
-            if self._timeout is not None:
-                raise TimeoutError(why)
-            warnings.warn(why, RuntimeWarning, stacklevel=2)
-            has_warned = True
-        address: ActorAddress = ray.get(answer)
-        return address
-
 
 class _ActorHandle(WorkerHandle):
-    """A reader in an actor for this process, and the connection to it."""
+    """A worker process in an actor, and the connection to it."""
 
     deaths_in_a_row = _DEATHS_IN_A_ROW
 
-    def __init__(self, actor: Any, address: ActorAddress, argument: object, connections: int) -> None:
+    def __init__(self, actor: Any, name: str, host: str, connections: list[Connection]) -> None:
         self._actor = actor
-        self._host = address.remote[0]
-        self._connection_id = secrets.token_hex(16)
+        self._name = name
+        self._host = host
         self._made_with = connection_now()
-        self.connection, is_local = address.connect(self._connection_id, argument)
-        self.max_blocks = blocks_for_each(connections) if is_local else 0
+        self.connection, *self.feeds = connections
+
+    def preparations(self) -> list[Callable[[], object]]:
+        return [partial(_find_modules_in, [*sys.path]), *PREPARATIONS]  # Ray sets their environment
 
     def status(self, patience: float = 0) -> WorkerStatus:
         deadline = time.monotonic() + patience
@@ -206,7 +167,7 @@ class _ActorHandle(WorkerHandle):
         if self._made_with != connection_now():
             return WorkerStatus(ended="has ended: Ray was shut down")
         ray = require("ray", "ray")
-        answer = self._actor.status.remote(self._connection_id)
+        answer = self._actor.status.remote(self._name)
         if not ray.wait([answer], timeout=_ANSWERS_WITHIN)[0]:
             return WorkerStatus()
         try:
@@ -216,20 +177,17 @@ class _ActorHandle(WorkerHandle):
         return status
 
     def close(self) -> None:
-        self.connection.close()
-
-    def kill(self) -> None:
-        self.connection.close()  # the actor notices, and ends the reader
+        self.connection.close()  # the actor notices, and ends the process
 
     def __str__(self) -> str:
         return f"(on {self._host})"
 
 
-def _new_actor(kind: type[ActorHost], resources: Mapping[str, float]) -> Any:
+def _new_actor(resources: Mapping[str, float]) -> Any:
     """Start an actor, and return its handle."""
     ray = Cluster().connect()
     return (
-        ray.remote(kind)
+        ray.remote(WorkerHost)
         .options(
             **actor_options(resources),
             scheduling_strategy="SPREAD",  # not inside a trainer's own placement group
@@ -242,11 +200,7 @@ def _new_actor(kind: type[ActorHost], resources: Mapping[str, float]) -> Any:
 
 def _gone() -> tuple[type[Exception], ...]:
     """Return what Ray and connecting raise when an actor is not there."""
-    return (require("ray.exceptions", "ray").RayError, OSError, EOFError, multiprocessing.AuthenticationError)
-
-
-def _ray_is_initialized() -> bool:
-    return bool(require("ray", "ray").is_initialized())
+    return (require("ray.exceptions", "ray").RayError, ConnectionError)
 
 
 def _reason_of(error: Exception) -> str:
@@ -254,4 +208,5 @@ def _reason_of(error: Exception) -> str:
     why = re.search("^The actor is dead because (.*)", str(error), re.MULTILINE)
     if why:
         return f"has died: {why[1][:500]}"
-    return str(error) if type(error) is ConnectionError else "has died, or cannot be reached"
+    cause = getattr(error, "cause", error)  # of an error in the actor
+    return str(cause) if type(cause) is ConnectionError else "has died, or cannot be reached"

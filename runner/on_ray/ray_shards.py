@@ -24,7 +24,7 @@ from ...pipes.columns.rows_or_batches import is_batch
 from ...pipes.columns.tensors import tensor_of
 from ...pipes.columns.to_arrow import rows_in
 from ...registry import IterDataPipe, PassPath, add_error_context
-from ..options import Division, WorkerInfo
+from ..options import Division, ReadOptions, WorkerInfo
 from ..positions import Epoch, ShardPosition
 from ..seeds import seed_globals
 from ..shards import ShardPass, Shards
@@ -108,7 +108,7 @@ def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: i
     chain, streams = divided(chain)
     dispatch = Dispatch(streams, division)
     connect_feeds(chain, lambda stream: LocalFeed(dispatch, stream, shard))
-    shards = Shards(lambda _: chain, division, WorkerInfo(division.num_shards, shard), None, None)
+    shards = Shards(lambda _: chain, division, WorkerInfo(division.num_shards, shard), ReadOptions())
     return shards.begin(Epoch(1, seed, PassPath(epoch)), ShardPosition(shard), seed_globals)
 
 

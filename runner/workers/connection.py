@@ -5,39 +5,35 @@ from __future__ import annotations
 import pickle
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
-from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ...errors.notes import add_note
 from ...registry import PassPath
 from ...workers.threads import Interrupted
-from ..options import Division
 from ..positions import BEGUN, FAILED, Epoch, Message, Report, ShardPosition
-from .backend import ENDS_WITHIN, WorkerBackend, WorkerHandle
-from .chain_pickle import pickled_chain
-from .dispatch import STREAM_READER
+from .processes import ENDS_WITHIN, WorkerHandle
 from .protocol import DISCONNECTED, Receiver, error_in
-from .status import WorkerStatus
 from .worker import Setup
 
-__all__ = ["DispatcherConnection", "WorkerConnection"]
+__all__ = ["WorkerConnection"]
 
 _CHECK_INTERVAL = 2.0
 """Seconds between checks on a worker that sends nothing."""
 
 
 class WorkerConnection:
-    """The connection to one worker, or to its replacement."""
+    """The connection to one worker, or to its replacement; `start` starts either."""
 
-    def __init__(self, setup: Setup, backend: WorkerBackend, dispatched: dict[tuple[int, int], Any], timeout: Any):
-        self._setup = setup
-        self._backend = backend
-        self._dispatched = dispatched
-        self._timeout: float | None = timeout
+    def __init__(self, setup: Setup, start: Callable[[], WorkerHandle], timeout: float | None = None) -> None:
+        self.setup = setup
+        self._start_worker = start
+        self._timeout = timeout
         self._epoch = Epoch(0, 0, PassPath(0))
         self._positions: dict[int, ShardPosition] = {}
         """Positions of unfinished shards."""
@@ -50,17 +46,21 @@ class WorkerConnection:
 
     def _start(self) -> None:
         while True:
-            self.worker = self._backend.worker(self._setup.worker.worker_id, self._dispatched)
-            self._receiver = Receiver(self.worker.connection, self._setup.prefetch)
+            self.worker = self._start_worker()
+            self._receiver = Receiver(self.worker.connection, self.setup.options.worker_prefetch)
             self._epochs = 0
             """How many epochs this worker was sent."""
-            setup = replace(self._setup, max_blocks=self.worker.max_blocks)
             try:
-                self.worker.connection.send_bytes(cloudpickle.dumps(self._backend.preparations()))
-                self.worker.connection.send_bytes(cloudpickle.dumps(setup))
+                for message in (self.worker.preparations(), self.setup):
+                    self.worker.connection.send_bytes(cloudpickle.dumps(message))
                 return
             except DISCONNECTED:
                 self._close_dead_worker()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether it has shards that are not at their end."""
+        return bool(self._positions)
 
     def begin(self, epoch: Epoch, positions: list[ShardPosition]) -> None:
         """Request an epoch."""
@@ -84,7 +84,7 @@ class WorkerConnection:
             self._replace_worker()
         return self._epochs == 1
 
-    def receive(self, interruption: Connection, dispatcher: DispatcherConnection | None) -> Message:
+    def receive(self, interruption: Connection, dispatcher: WorkerConnection | None) -> Message:
         """Return the epoch's next message; those of earlier epochs are dropped.
 
         The worker may depend on the `dispatcher`.
@@ -99,8 +99,7 @@ class WorkerConnection:
             except DISCONNECTED:
                 self._replace_worker()
                 continue
-            if message.shard == FAILED:
-                raise error_in(message)
+            self._expect_no_failure(message)
             if is_expected:
                 self._record(message)
                 return message
@@ -115,6 +114,12 @@ class WorkerConnection:
         else:
             self._positions[message.shard].advance(message.report)
 
+    def _expect_no_failure(self, message: Message) -> None:
+        if message.shard == FAILED:
+            error = error_in(message)
+            add_note(error, f"penstock: when {self.setup.name} loaded the chain")
+            raise error
+
     def _replace_worker(self) -> None:
         """Replace a dead worker by one that resumes after its last messages, or raise its death."""
         self._close_dead_worker()
@@ -125,37 +130,34 @@ class WorkerConnection:
 
     def _close_dead_worker(self) -> None:
         """Close the connection to a dead worker, with a warning, or raise its death."""
-        death = self._death()
+        self.expect_to_read()
+        ended = self.worker.status(ENDS_WITHIN).ended or "has closed its connection"
+        death = f"{self} {ended}; what it printed, or the system's log, may say why"
         self._deaths += 1
-        if self._deaths >= self.worker.deaths_in_a_row or self._dispatched:
-            raise death from None
+        if self._deaths >= self.worker.deaths_in_a_row or self.setup.feeds:
+            raise RuntimeError(death) from None
         warnings.warn(f"{death}. Another worker resumes after its last item", RuntimeWarning, stacklevel=2)
         self.worker.close()
 
-    def _death(self) -> RuntimeError:
-        """Return the error of a dead worker; raise the worker's own error if it could not read at all."""
+    def expect_to_read(self) -> None:
+        """Raise the error of a dead worker that could not read at all."""
         with suppress(*DISCONNECTED):
             while self.worker.connection.poll():
-                if (message := self._receiver.receive()).shard == FAILED:
-                    raise error_in(message)
-        ended = self.worker.status(ENDS_WITHIN).ended or "has closed its connection"
-        return RuntimeError(f"{self} {ended}; what it printed, or the system's log, may say why")
+                self._expect_no_failure(self._receiver.receive())
 
-    def _wait(self, interruption: Connection, dispatcher: DispatcherConnection | None) -> None:
+    def _wait(self, interruption: Connection, dispatcher: WorkerConnection | None) -> None:
         """Wait until a message arrives, or raise an error that says why none does."""
-        stopped: list[WorkerConnection | DispatcherConnection] = []
+        stopped: list[WorkerConnection] = []
         patience = _CHECK_INTERVAL if self._timeout is None else min(self._timeout, _CHECK_INTERVAL)
         began = time.monotonic()
         connection = self.worker.connection
         while not (ready := mp_connection.wait([connection, interruption], patience)):
-            status = self.worker.status()
+            statuses = {each: each.worker.status() for each in (self, dispatcher) if each is not None}
+            status = statuses[self]
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{status.activity}")
             if status.ended is not None and not connection.poll():
                 raise EOFError  # processes that the worker started keep the connection open
-            statuses: dict[WorkerConnection | DispatcherConnection, WorkerStatus] = {self: status}
-            if dispatcher is not None:
-                statuses[dispatcher] = dispatcher.worker.status()
             before, stopped = stopped, [each for each, status in statuses.items() if status.is_stopped]
             for each in stopped:
                 if each in before:
@@ -166,15 +168,15 @@ class WorkerConnection:
 
     @property
     def idle(self) -> float:
-        """Seconds that the worker waited for credit, by its last report."""
+        """Seconds of an epoch that the worker waited for credit, by its last report."""
         if self._report is None:
             return 0.0
         report: Report = pickle.loads(self._report)
-        return report.idle
+        return report.worker_times.idle
 
     def resize(self, capacity: int) -> None:
         """Let the worker read up to `capacity` items ahead from now on."""
-        self._setup = replace(self._setup, prefetch=capacity)
+        self.setup = replace(self.setup, options=replace(self.setup.options, worker_prefetch=capacity))
         self._receiver.resize(capacity)
 
     def close(self) -> WorkerHandle:
@@ -184,40 +186,4 @@ class WorkerConnection:
         return self.worker
 
     def __str__(self) -> str:
-        return f"{self._setup.name} {self.worker}"
-
-
-class DispatcherConnection:
-    """The connection to the reader of dispatched streams, which sends each shard of each stream to a worker."""
-
-    def __init__(self, streams: list[Any], backend: WorkerBackend, division: Division) -> None:
-        pickled = pickled_chain(streams)
-        shards = [(stream, shard) for stream in range(len(streams)) for shard in division.shards]
-        self.worker, self.worker_ends = backend.dispatcher(shards)
-        connection = self.worker.connection
-        connection.send_bytes(cloudpickle.dumps(backend.preparations()))
-        connection.send_bytes(pickle.dumps(division))
-        connection.send_bytes(pickled)
-
-    def close_worker_ends(self) -> None:
-        """Close the workers' ends here; otherwise no worker would notice the process's death."""
-        for end in self.worker_ends.values():
-            end.close()
-
-    def abandons(self, epoch: int, deadline: float) -> bool:
-        """Say whether the process abandons the epochs before `epoch` in time."""
-        connection = self.worker.connection
-        with suppress(*DISCONNECTED):
-            connection.send_bytes(epoch.to_bytes(8))
-            if connection.poll(max(deadline - time.monotonic(), 0)):
-                connection.recv_bytes()
-                return True
-        return False
-
-    def close(self) -> WorkerHandle:
-        """Close the connection, which ends the process, and return its handle."""
-        self.worker.close()
-        return self.worker
-
-    def __str__(self) -> str:
-        return f"{STREAM_READER} {self.worker}"
+        return f"{self.setup.name} {self.worker}"

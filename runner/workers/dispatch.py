@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -19,35 +19,20 @@ from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-
-from ...errors.notes import add_note
 from ...pipes.iter.split import RoundRobinDemultiplexer
 from ...registry import IterDataPipe, PassPath, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ...state.foreign import TorchIterDataPipe, declared
 from ...state.graph import replace_dp, traverse_dps
 from ...state.sources import SourceLink
 from ...state.step_text import step
-from ...workers.transport import blocks_for_each
 from ..options import Division
 from ..positions import BEGUN, Epoch, Message, ShardPosition
 from ..shards import ShardPass
 from .dispatched import Dispatched
-from .init import initialize_process, receive_connections, run_preparations
-from .protocol import DISCONNECTED, Receiver, Sender, error_in
+from .protocol import DISCONNECTED, NONE, Receiver, Sender, error_in
 from .status import StatusWriter
 
-__all__ = [
-    "STREAM_READER",
-    "Dispatch",
-    "LocalFeed",
-    "RemoteFeed",
-    "divided",
-    "receive_dispatch",
-    "run_dispatch",
-    "serve_commands",
-    "serve_shard",
-]
+__all__ = ["STREAM_READER", "Dispatch", "LocalFeed", "RemoteFeed", "StreamSender", "divided"]
 
 STREAM_READER = "the process that reads the dispatched stream"
 
@@ -217,60 +202,41 @@ class RemoteFeed:
         self._interrupt.send_bytes(b"!")
 
 
-def run_dispatch(connection: Connection, streams: list[int]) -> None:
-    """Read streams for workers, with a connection per shard of each, until the main process disconnects.
+class StreamSender(Sender):
+    """The sender of the process that reads streams for all workers: each of its `feeds` serves a shard of a stream.
 
-    `streams` are the connections' stream numbers.
+    To the main process it sends no items, only that it has abandoned the earlier epochs.
     """
-    try:
-        watch = initialize_process(connection)
-        to_workers = receive_connections(connection, len(streams))
-        run_preparations(connection)
-        dispatch = receive_dispatch(connection)
-        blocks = blocks_for_each(len(streams))
-        for stream, to_worker in zip(streams, to_workers, strict=True):
-            arguments = (to_worker, blocks, dispatch, stream, watch)
-            threading.Thread(target=serve_shard, args=arguments, daemon=True).start()
-        serve_commands(connection, dispatch)
-    except DISCONNECTED:
-        pass  # the main process closed its end
+
+    def __init__(
+        self,
+        to_main: Connection,
+        streams: list[Any],
+        division: Division,
+        feeds: Mapping[tuple[int, int], Connection],
+        max_blocks: int,
+        watch: StatusWriter,
+    ) -> None:
+        self._dispatch = Dispatch(streams, division)
+        super().__init__(to_main, 0, partial(self._dispatch.begin, 0), _stream_reader)
+        for (stream, _), feed in feeds.items():
+            sender = Sender(feed, max_blocks, partial(self._dispatch.begin, stream), _stream_reader, watch)
+            threading.Thread(target=_serve_feed, args=(sender,), daemon=True).start()
+
+    def _begin_epoch(self, epoch: Epoch) -> None:
+        if self._reading != NONE:  # the first may be under way already
+            self._dispatch.abandon_before(epoch.number)
+        super()._begin_epoch(epoch)
 
 
-def receive_dispatch(connection: Connection) -> Dispatch:
-    """Return the streams that the main process sends, with their division."""
-    division: Division = pickle.loads(connection.recv_bytes())
-    pickled = connection.recv_bytes()
-    try:
-        return Dispatch(cloudpickle.loads(pickled), division)
-    except Exception as error:
-        add_note(error, f"penstock: when {STREAM_READER} loaded the stream")
-        return _FailedDispatch(error)
+def _stream_reader(_: int) -> str:
+    return STREAM_READER
 
 
-class _FailedDispatch(Dispatch):
-    """Streams that could not be loaded: each request raises the error."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def abandon_before(self, epoch: int) -> None:
-        pass
-
-    def begin(self, stream: int, epoch: Epoch, position: ShardPosition) -> ShardPass:
-        raise self._error
-
-
-def serve_commands(connection: Connection, dispatch: Dispatch) -> None:
-    """Abandon epochs on request, until the main process closes its end, which raises what a connection raises."""
-    while True:
-        dispatch.abandon_before(int.from_bytes(connection.recv_bytes()))
-        connection.send_bytes(b"abandoned")
-
-
-def serve_shard(to_worker: Connection, blocks: int, dispatch: Dispatch, stream: int, watch: StatusWriter) -> None:
+def _serve_feed(sender: Sender) -> None:
     """Serve one worker; what would end a process ends this one, not just the thread."""
     try:
-        Sender(to_worker, blocks, partial(dispatch.begin, stream), lambda _: STREAM_READER, watch).serve()
+        sender.serve()
     except DISCONNECTED:
         pass  # the worker has ended
     except SystemExit as error:

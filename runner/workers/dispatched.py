@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from ...registry import IterDataPipe, Node, PassPath, own, walk
-from ..positions import Epoch, Message, ShardPosition
+from ..positions import Epoch, ShardPosition
 
-__all__ = ["Dispatched", "Feed", "connect_feeds"]
-
-
-class Feed(Protocol):
-    """A source of one shard of a stream that is read once for all shards."""
-
-    def begin(self, epoch: Epoch, position: ShardPosition) -> None: ...
-
-    def receive(self) -> Message: ...
-
-    def current_position(self, position: ShardPosition) -> ShardPosition: ...
-
-    def interrupt(self) -> None: ...
+__all__ = ["Dispatched", "connect_feeds"]
 
 
 class Dispatched(IterDataPipe[Any]):
@@ -34,7 +22,8 @@ class Dispatched(IterDataPipe[Any]):
     resumes_from_start = False
     works_in = "another process"
     transient = ("epoch", "feed", "_position")
-    feed: Feed
+    feed: Any
+    """The source of the shard: a `LocalFeed` or a `RemoteFeed`."""
     epoch: Epoch
     standing: list[Any] = own(list)
     """The steps where the pass resumes, and how many items to skip from there."""
@@ -55,7 +44,7 @@ class Dispatched(IterDataPipe[Any]):
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
         node.pop("last_given", None)  # the sources in the shards have theirs
-        position = self.feed.current_position(self._position)
+        position: ShardPosition = self.feed.current_position(self._position)
         return {**node, "own": {"standing": [position.steps, position.skip]}}
 
     @property
@@ -67,7 +56,7 @@ class Dispatched(IterDataPipe[Any]):
         self.feed.interrupt()
 
 
-def connect_feeds(chain: Any, feed_of: Callable[[int], Feed]) -> Any:
+def connect_feeds(chain: Any, feed_of: Callable[[int], Any]) -> Any:
     """Give each `Dispatched` of a shard's chain the feed of its stream, and return the chain."""
     for pipe in walk(chain):
         if isinstance(pipe, Dispatched):

@@ -8,17 +8,20 @@ import pickle
 import time
 import weakref
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...errors.notes import add_note
 from ...registry import PassPath
+from ...workers.processes import processors
 from ...workers.threads import Interrupted
+from ...workers.transport import blocks_for_each
 from ..options import Division, ReadOptions, WorkerInfo
 from ..positions import Epoch, Message, Report, ShardPosition
-from .backend import WorkerBackend
-from .chain_pickle import pickled_for_workers
-from .connection import DispatcherConnection, WorkerConnection
-from .dispatch import divided
+from .chain_pickle import pickled_chain, pickled_for_workers
+from .connection import WorkerConnection
+from .dispatch import STREAM_READER, divided
+from .processes import ProcessHandle, WorkerBackend, end_handles
 from .protocol import error_in
 from .worker import Setup
 
@@ -44,10 +47,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class WorkerPool:
-    """Worker processes that read shards of a chain."""
+    """Worker processes that read shards of a chain, and the one that reads its dispatched streams, if it has any."""
 
     def __init__(self, options: ReadOptions, division: Division) -> None:
         chain, self._streams = divided(options.chain)
+        self._pickled_streams = pickled_chain(self._streams)
         self._chain = pickled_for_workers(chain, options.chain, options.num_workers)
         assert options.start is not None
         self._options = options
@@ -56,9 +60,7 @@ class WorkerPool:
         self._division = division
         self._epoch = Epoch(0, 0, PassPath(0))
         self._connections: list[WorkerConnection] = []
-        self._dispatcher: DispatcherConnection | None = None
-        self._unfinished: set[int] = set()
-        """The unfinished shards of this epoch."""
+        self._dispatcher: WorkerConnection | None = None
         self._reports: dict[tuple[int, tuple[int, int]], bytes] = {}
         """The last report of each shard in each reading of this epoch, pickled."""
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
@@ -69,30 +71,33 @@ class WorkerPool:
         self._start(self._options.num_workers)
 
     def _start(self, num_workers: int) -> None:
-        """Start the workers that are missing."""
-        options, division = self._options, self._division
+        """Start the workers that are missing, and the reader of dispatched streams."""
+        options, division = self._options.for_workers(), self._division
+        shards = [(stream, shard) for stream in range(len(self._streams)) for shard in division.shards]
+        blocks = blocks_for_each(max(num_workers, processors()))
         try:
-            ends: dict[tuple[int, int], Any] = {}
+            for number in range(len(self._connections), num_workers):
+                feeds = [each for each in shards if division.worker(each[1], num_workers) == number]
+                name, worker = f"{self._backend.kind} {number} of {num_workers}", WorkerInfo(num_workers, number)
+                setup = Setup(name, self._chain, division, options, blocks, worker, feeds)
+                start = partial(self._backend.worker, number, len(feeds))
+                self._connections.append(WorkerConnection(setup, start, self._options.timeout))
             if self._streams:
-                self._dispatcher = DispatcherConnection(self._streams, self._backend, division)
-                ends = self._dispatcher.worker_ends
-            for worker_id in range(len(self._connections), num_workers):
-                setup = Setup(
-                    WorkerInfo(num_workers, worker_id),
-                    self._backend.name(worker_id, num_workers),
-                    self._chain,
-                    division,
-                    options.init_fn,
-                    options.reset_fn,
-                    options.worker_prefetch,
-                )
-                own = {key: end for key, end in ends.items() if division.worker(key[1], num_workers) == worker_id}
-                self._connections.append(WorkerConnection(setup, self._backend, own, options.timeout))
-            if self._dispatcher is not None:
-                self._dispatcher.close_worker_ends()
+                self._dispatcher = self._start_dispatcher()
         except BaseException:
             self.shutdown()
             raise
+
+    def _start_dispatcher(self) -> WorkerConnection:
+        ends = {
+            key: end
+            for connection in self._connections
+            for key, end in zip(connection.setup.feeds, connection.worker.feeds, strict=True)
+        }
+        options, blocks = self._options.for_workers(), blocks_for_each(len(ends))
+        setup = Setup(STREAM_READER, self._pickled_streams, self._division, options, blocks, None, [*ends])
+        start = partial(ProcessHandle, self._backend.start_method, "penstock-dispatcher", [*ends.values()])
+        return WorkerConnection(setup, start)
 
     def resize(self, num_workers: int, prefetch: int) -> None:
         """Read through so many workers from the next `begin` on, each `prefetch` items ahead from now on."""
@@ -108,28 +113,22 @@ class WorkerPool:
         """Return for how many seconds the workers waited for credit, by their last reports."""
         return sum(connection.idle for connection in [*self._connections])
 
-    def begin(
-        self, positions: list[ShardPosition], seed: int, path: PassPath, settled: list[Any], resumes: bool = False
-    ) -> None:
+    def begin(self, epoch: Epoch, positions: list[ShardPosition], resumes: bool = False) -> None:
         """Let every worker begin an epoch with its shards, or resume it; shards left out are not read.
-
-        Its steps get what they have `settled`.
 
         Afterwards the pool is `broken` if a process is stuck in an abandoned epoch.
         """
-        abandoned = [
-            each for each in self._connections if any(self._connection_of(shard) is each for shard in self._unfinished)
-        ]
-        self._unfinished = {position.shard for position in positions}
-        self._epoch = Epoch(self._epoch.number + 1, seed, path, settled=settled)
+        abandoned = [connection for connection in self._connections if connection.is_reading]
+        self._epoch = replace(epoch, number=self._epoch.number + 1)
         if not resumes:
             self._reports = {}
         self._backend.interrupt(False)
         while self._interruption.poll():
             self._interruption.recv_bytes()
         deadline = time.monotonic() + _ABANDONS_WITHIN
-        if self._dispatcher is not None and self._epoch.number > 1:
-            self.broken = not self._dispatcher.abandons(self._epoch.number, deadline)
+        if self._dispatcher is not None:
+            self._dispatcher.begin(self._epoch, [])
+            self.broken = not self._dispatcher.has_begun(deadline)
             if self.broken:
                 return
         for connection in self._connections:
@@ -154,13 +153,12 @@ class WorkerPool:
             if self._dispatcher is not None and (activity := self._dispatcher.worker.status().activity):
                 add_note(error, f"penstock: {self._dispatcher}{activity}")
             raise
-        if message.ended:
-            self._unfinished.discard(shard)
         if message.error is not None:
             failure = error_in(message)
             # A process's death may take a moment to show.
             if self._dispatcher is not None and (ended := self._dispatcher.worker.status(0.2).ended) is not None:
                 self.broken = True
+                self._dispatcher.expect_to_read()
                 add_note(failure, f"penstock: {self._dispatcher} {ended}")
             raise failure
         if isinstance(message.report, bytes):
@@ -205,10 +203,10 @@ class WorkerPool:
     def _end_workers(self, first: int) -> None:
         """End the workers from the `first` on, and the dispatcher."""
         workers = [connection.close() for connection in self._connections[first:]]
-        if self._dispatcher is not None:
-            workers.append(self._dispatcher.close())
         del self._connections[first:]
-        self._dispatcher = None
+        if self._dispatcher is not None:
+            end_handles([self._dispatcher.close()])
+            self._dispatcher = None
         self._backend.end(workers)
 
     def _connection_of(self, shard: int) -> WorkerConnection:

@@ -1,10 +1,12 @@
-"""Worker processes of this machine."""
+"""The workers of a chain, as their main process sees them, and those that are processes of this machine."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
@@ -14,34 +16,57 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from ...workers.processes import context_for, describe_exit, lock, preparations, start
-from ...workers.transport import blocks_for_each, send_parcel_descriptor
-from .backend import ENDS_WITHIN, WorkerBackend, WorkerHandle
-from .dispatch import run_dispatch
+from ...workers.transport import send_parcel_descriptor
 from .protocol import DISCONNECTED
 from .status import WorkerStatus, new_status_file, read_activity
 from .worker import run_worker
 
-__all__ = ["ProcessBackend", "ProcessHandle", "end_processes"]
+__all__ = ["ENDS_WITHIN", "ProcessBackend", "ProcessHandle", "WorkerBackend", "WorkerHandle", "end_handles"]
+
+ENDS_WITHIN = 2.0
+"""Seconds for a process to end by itself, and again after it is terminated, before it is killed."""
+
+
+class WorkerHandle(ABC):
+    """A process that the main process, or an actor, started to read for it, and the connection to it."""
+
+    connection: Connection
+    feeds: Sequence[Connection] = ()
+    """The other ends of its connections for shards of dispatched streams."""
+    deaths_in_a_row = 1
+    """How many deaths in a row, with no message between, are an error."""
+
+    @abstractmethod
+    def preparations(self) -> list[Callable[[], object]]:
+        """Return what the process calls first."""
+
+    @abstractmethod
+    def status(self, patience: float = 0) -> WorkerStatus:
+        """Return its status, once it has ended or after `patience` seconds."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection to it."""
+
+    def kill(self) -> None:
+        """End it, whatever it is doing."""
+        self.close()
 
 
 class ProcessHandle(WorkerHandle):
-    """A process that gets its end of a connection as the first argument.
+    """A process of this machine, which gets its status file and `ends` of other connections; these are closed here.
 
-    Its status file, and `ends` of other connections, are sent along it: a fork server passes on 256 descriptors at
-    most.
+    They are sent along the connection to it, since a fork server passes on 256 descriptors at most. If `to_main` is
+    given, the process reads for the main process at its other end.
     """
 
     def __init__(
-        self,
-        start_method: str | None,
-        name: str,
-        target: Callable[..., None],
-        argument: Any,
-        ends: Iterable[Connection] = (),
+        self, start_method: str | None, name: str, ends: Sequence[Connection] = (), to_main: Connection | None = None
     ) -> None:
         context: Any = context_for(start_method, run_worker.__module__)
         self.connection, theirs = context.Pipe(duplex=True)
-        self.process: BaseProcess = context.Process(target=target, args=(theirs, argument), name=name, daemon=True)
+        arguments = (theirs, len(ends), to_main)
+        self.process: BaseProcess = context.Process(target=run_worker, args=arguments, name=name, daemon=True)
         start(self.process)
         theirs.close()  # else this copy would hide the process's death
         self._status_file: int | None = None
@@ -54,6 +79,11 @@ class ProcessHandle(WorkerHandle):
             self.kill()
             self.close()
             raise
+        for end in ends:
+            end.close()
+
+    def preparations(self) -> list[Callable[[], object]]:
+        return preparations()
 
     def status(self, patience: float = 0) -> WorkerStatus:
         _join(self.process, patience)
@@ -82,42 +112,49 @@ class ProcessHandle(WorkerHandle):
         return f"(process {self.process.pid})"
 
 
+class WorkerBackend(ABC):
+    """Starts and ends the workers of one chain."""
+
+    start_method: str | None = None
+    kind = "worker"
+    """What errors call a worker."""
+
+    @abstractmethod
+    def worker(self, worker_id: int, feeds: int) -> WorkerHandle:
+        """Start a worker, with so many connections for shards of dispatched streams."""
+
+    def interrupt(self, is_interrupted: bool) -> None:
+        """Make a thread that waits for a worker to start raise Interrupted, while the pass is abandoned."""
+
+    @abstractmethod
+    def end(self, workers: Iterable[WorkerHandle]) -> None:
+        """Wait for those that got the command to end; kill those that do not end by themselves."""
+
+
 class ProcessBackend(WorkerBackend):
-    """Processes of this machine."""
+    """Starts and ends processes of this machine."""
 
-    def __init__(self, start_method: str | None, num_workers: int) -> None:
-        self._start_method = start_method
-        self._max_blocks = blocks_for_each(num_workers)
+    def __init__(self, start_method: str | None) -> None:
+        self.start_method = start_method
 
-    def preparations(self) -> list[Callable[[], object]]:
-        return preparations()
-
-    def name(self, worker_id: int, num_workers: int) -> str:
-        return f"worker {worker_id} of {num_workers}"
-
-    def worker(self, worker_id: int, dispatched: dict[tuple[int, int], Any]) -> WorkerHandle:
-        name, streams = f"penstock-worker-{worker_id}", [*dispatched]
-        handle = ProcessHandle(self._start_method, name, run_worker, streams, dispatched.values())
-        handle.max_blocks = self._max_blocks
-        return handle
-
-    def dispatcher(self, streams: list[tuple[int, int]]) -> tuple[WorkerHandle, dict[tuple[int, int], Any]]:
-        context: Any = context_for(self._start_method, run_worker.__module__)
-        pairs = {each: context.Pipe() for each in streams}
-        ends = [end for _, end in pairs.values()]
-        numbers = [number for number, _ in streams]
-        handle = ProcessHandle(self._start_method, "penstock-dispatcher", run_dispatch, numbers, ends)
-        for end in ends:
-            end.close()
-        return handle, {each: worker_end for each, (worker_end, _) in pairs.items()}
+    def worker(self, worker_id: int, feeds: int) -> WorkerHandle:
+        pairs = [multiprocessing.Pipe() for _ in range(feeds)]
+        worker = ProcessHandle(self.start_method, f"penstock-worker-{worker_id}", [theirs for _, theirs in pairs])
+        worker.feeds = [ours for ours, _ in pairs]
+        return worker
 
     def end(self, workers: Iterable[WorkerHandle]) -> None:
-        processes = [worker.process for worker in workers if isinstance(worker, ProcessHandle)]
-        end_processes(processes)
-        with lock:
-            for process in processes:
-                if process.exitcode is not None:  # one that was killed may still give back its memory
-                    process.close()
+        end_handles(workers)
+
+
+def end_handles(workers: Iterable[WorkerHandle]) -> None:
+    """Wait for processes of this machine that got the command to end, and end those that do not."""
+    processes = [worker.process for worker in workers if isinstance(worker, ProcessHandle)]
+    end_processes(processes)
+    with lock:
+        for process in processes:
+            if process.exitcode is not None:  # one that was killed may still give back its memory
+                process.close()
 
 
 def end_processes(processes: list[BaseProcess]) -> None:

@@ -24,7 +24,7 @@ from ...errors.notes import add_note
 from ...registry import add_error_context, capture, flatten
 from ...views.profiles.times import WorkerTimes, times_of_steps
 from ...workers.processes import pickled_error
-from ...workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
+from ...workers.transport import Inbox, Outbox, Parcel, passes_descriptors, receive_parcel_descriptor, send_parcel
 from ..positions import BEGUN, FAILED, Epoch, Message, Report, RoundRobin, ShardPosition
 from ..shards import ShardPass
 
@@ -132,15 +132,13 @@ class Sender:
         name: str = "",
     ) -> None:
         self._connection = connection
-        self._outbox = Outbox(max_blocks)
+        self._outbox = Outbox(max_blocks if passes_descriptors(connection) else 0)
         self._begin = begin
         self._reader_of = reader_of
         self._watch = watch or nullcontext()
         self._reading = NONE
         self._credit = 0
         self._times = WorkerTimes(name)
-        self._idle = 0.0
-        """Seconds that more could have been read, if there had been credit: `WorkerTimes.idle` of all epochs."""
         self._passes: dict[int, ShardPass] = {}
         self._order = RoundRobin()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
@@ -162,9 +160,7 @@ class Sender:
             if not (self._order and self._credit) or not self._commands.empty():
                 began = time.perf_counter()
                 command = self._commands.get()
-                waited = time.perf_counter() - began if self._order else 0.0
-                self._times.idle += waited
-                self._idle += waited
+                self._times.idle += time.perf_counter() - began if self._order else 0.0
                 if command is STOP:
                     return
                 if isinstance(command, Credit):
@@ -249,7 +245,7 @@ class Sender:
         """Return the `Report` on a shard, pickled, since most reports are never read."""
         step_times = None if chain._observer is None else times_of_steps(chain)
         steps = flatten(capture(chain))
-        report = Report(shard, self._reading, steps, chain.stats(), step_times, self._times, self._idle)
+        report = Report(shard, self._reading, steps, chain.stats(), step_times, self._times)
         return pickle.dumps(report, protocol=5)
 
     def _fail(self, position: ShardPosition, error: Exception) -> None:

@@ -1,108 +1,120 @@
-"""A worker process: reads its shards in turn, a bounded number of items ahead."""
+"""A worker process: reads its shards in turn, or streams for all workers, a bounded number of items ahead."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+import torch
 
 from ...registry import copy_of
-from ..options import Division, InitFn, ResetFn, WorkerInfo
-from ..positions import Epoch, ShardPosition
+from ...workers.processes import end_with_parent, refuse_breakpoints
+from ...workers.transport import receive_parcel_descriptor
+from ..options import Division, ReadOptions, WorkerInfo
 from ..seeds import seed_globals
-from ..shards import ShardPass, Shards
-from .dispatch import RemoteFeed
+from ..shards import Shards
+from .dispatch import RemoteFeed, StreamSender
 from .dispatched import connect_feeds
-from .init import initialize_process, receive_connections, run_preparations
 from .protocol import DISCONNECTED, Sender, send_failure
 from .status import StatusWriter
 
-__all__ = ["Setup", "run_worker", "serve"]
+__all__ = ["Setup", "run_worker"]
+
+Feeds = dict[tuple[int, int], Connection]
+"""Connections by the (stream, shard) of a dispatched stream."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """The message that a worker receives once, at its start."""
+    """The message that a process receives once, at its start."""
 
-    worker: WorkerInfo
     name: str
-    """The worker's name in errors."""
+    """Its name in errors."""
     chain: bytes
-    """The chain, by cloudpickle; each shard gets its own copy."""
+    """The chain, or a list of streams to read for all workers, by cloudpickle; each shard gets its own copy."""
     division: Division
-    init_fn: InitFn | None
-    reset_fn: ResetFn | None
-    prefetch: int
-    max_blocks: int = 0
+    options: ReadOptions
+    max_blocks: int
+    """How many blocks of shared memory each connection may use."""
+    worker: WorkerInfo | None
+    """Which of the workers it is; None for the reader of dispatched streams."""
+    feeds: Sequence[tuple[int, int]] = ()
+    """The (stream, shard) of each of its connections for shards of dispatched streams."""
 
 
-def run_worker(connection: Connection, streams: list[tuple[int, int]]) -> None:
+def run_worker(to_parent: Connection, feeds: int, to_main: Connection | None = None) -> None:
     """Serve the main process until its command to end, or until it is gone.
 
-    `streams` are the (stream, shard) numbers of the connections for shards of dispatched streams.
+    The parent sends a status file, and the ends of so many connections for shards of dispatched streams. It is the main
+    process itself, unless `to_main` leads there.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
+    end_with_parent()
+    refuse_breakpoints()
+    torch.set_num_threads(1)
     try:
-        watch = initialize_process(connection)
-        dispatched = dict(zip(streams, receive_connections(connection, len(streams)), strict=True))
-        run_preparations(connection)
-        serve(connection, dispatched, watch)
+        watch = StatusWriter(receive_parcel_descriptor(to_parent))
+        ends = [Connection(receive_parcel_descriptor(to_parent)) for _ in range(feeds)]
+        _serve(to_main or to_parent, ends, watch)
     except DISCONNECTED:
-        pass  # the main process closed its end
+        pass  # the other end is gone, or its machine
 
 
-def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection], watch: StatusWriter) -> None:
-    """Serve the other end of a connection."""
-    setup = connection.recv_bytes()
+def _serve(connection: Connection, ends: list[Connection], watch: StatusWriter) -> None:
+    for preparation in cloudpickle.loads(connection.recv_bytes()):
+        preparation()
+    pickled = connection.recv_bytes()
     try:
-        worker = _Worker(cloudpickle.loads(setup), dispatched, watch)
+        setup: Setup = cloudpickle.loads(pickled)
+        chain, feeds = cloudpickle.loads(setup.chain), dict(zip(setup.feeds, ends, strict=True))
+        if setup.worker is None:
+            sender: Sender = StreamSender(connection, chain, setup.division, feeds, setup.max_blocks, watch)
+        else:
+            sender = _sender_of_shards(connection, setup, setup.worker, chain, feeds, watch)
     except Exception as error:  # such as a module not installed here
         send_failure(connection, error)
         return
-    name = f"worker {worker.setup.worker.worker_id} (worker process {os.getpid()})"
-    Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch, name).serve()
+    sender.serve()
 
 
-class _Worker:
-    """The shards of a worker."""
+def _sender_of_shards(
+    connection: Connection, setup: Setup, worker: WorkerInfo, chain: Any, feeds: Feeds, watch: StatusWriter
+) -> Sender:
+    options, division = setup.options, setup.division
 
-    def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection], watch: StatusWriter) -> None:
-        self.setup = setup
-        self._chain = cloudpickle.loads(setup.chain)
-        self._dispatched = dispatched
-        self._watch = watch
-        self._shards = Shards(
-            self._chain_of,
-            setup.division,
-            setup.worker,
-            self._watched("worker_init_fn", setup.init_fn),
-            self._watched("worker_reset_fn", setup.reset_fn),
+    def chain_of(shard: int) -> Any:
+        return connect_feeds(
+            copy_of(chain), lambda stream: RemoteFeed(feeds[stream, shard], shard, options.worker_prefetch)
         )
 
-    def begin(self, epoch: Epoch, position: ShardPosition) -> ShardPass:
-        """Begin a pass over a shard."""
-        return self._shards.begin(epoch, position, seed_globals)
+    options = replace(
+        options,
+        init_fn=_watched(watch, "worker_init_fn", options.init_fn),
+        reset_fn=_watched(watch, "worker_reset_fn", options.reset_fn),
+    )
+    return Sender(
+        connection,
+        setup.max_blocks,
+        partial(Shards(chain_of, division, worker, options).begin, seed_globals=seed_globals),
+        lambda shard: f"{setup.name}, shard {shard} of {division.num_shards}",
+        watch,
+        f"worker {worker.worker_id} (worker process {os.getpid()})",
+    )
 
-    def name(self, shard: int) -> str:
-        """Return the name of a shard's reader in errors."""
-        return f"{self.setup.name}, shard {shard} of {self.setup.division.num_shards}"
 
-    def _watched(self, name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """Return a function, if there is one, with errors that name it."""
-        if fn is None:
-            return None
+def _watched(watch: StatusWriter, name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a function, if there is one, with errors that name it."""
+    if fn is None:
+        return None
 
-        def watched(*arguments: Any) -> Any:
-            with self._watch.during(name):
-                return fn(*arguments)
+    def watched(*arguments: Any) -> Any:
+        with watch.during(name):
+            return fn(*arguments)
 
-        return watched
-
-    def _chain_of(self, shard: int) -> Any:
-        def feed_of(stream: int) -> RemoteFeed:
-            return RemoteFeed(self._dispatched[stream, shard], shard, self.setup.prefetch)
-
-        return connect_feeds(copy_of(self._chain), feed_of)
+    return watched

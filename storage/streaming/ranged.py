@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ...errors.observer import count_bytes
 from ...errors.secrets import stream_name
-from ...workers.threads import Arrivals, Interrupted, Outcome, Threads
+from ...workers.threads import Interrupted, Threads
 
 __all__ = ["Fetch", "Ranged"]
 
@@ -72,10 +72,10 @@ class Ranged(io.RawIOBase):
         self._next = 0
         self._pending: dict[int, _Range] = {}
         self._numbers = count()
-        self._arrivals: Arrivals[Outcome] = Arrivals()
         work = partial(_fetched, fetch)  # without a reference to `self`, which would keep it alive
         # One more than `ahead`: after a seek, one thread is free for the range wanted now.
-        self._threads = Threads(lambda: work, self._arrivals, ahead + 1, "penstock-ranged")
+        self._threads = Threads(lambda: work, ahead + 1, "penstock-ranged")
+        self._arrivals = self._threads.arrivals
 
     def readable(self) -> bool:
         return True

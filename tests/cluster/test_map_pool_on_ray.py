@@ -22,7 +22,6 @@ import torch
 import models
 import penstock as ps
 from models import FailsAt, Net, Scaler, tensors
-from penstock.workers import actors as actors_module
 from penstock.workers import cluster as cluster_module
 from penstock.workers.threads import Interrupted
 
@@ -193,7 +192,7 @@ def test_resources_that_actors_do_not_have_raise_at_construction(resources, erro
 
 
 def test_a_pass_goes_on_with_the_actors_that_ray_has_room_for(monkeypatch):
-    monkeypatch.setattr(actors_module, "_PATIENCE_WITH_RAY", 0.5)
+    monkeypatch.setattr(cluster_module, "_STARTS_WITHIN", 0.5)
     dp = on_ray(range(6), functools.partial(FailsAt, None, None), resources_per_worker={"CPU": 3})
     for _ in range(2):
         assert list(dp) == [*range(6)]
@@ -207,10 +206,10 @@ def test_a_pass_goes_on_with_the_actors_that_ray_has_room_for(monkeypatch):
 
 
 def test_an_actor_that_ray_cannot_place_is_told_of(monkeypatch):
-    monkeypatch.setattr(actors_module, "_PATIENCE_WITH_RAY", 0.3)
+    monkeypatch.setattr(cluster_module, "_STARTS_WITHIN", 0.3)
     dp = on_ray([1], Scaler, workers=1, resources_per_worker={"moon": 1})
     threading.Timer(3, dp.interrupt).start()
-    expected = r"ModelPoolMapper\(.*waited 0.3 s for Ray to start an actor.*'moon': 1.*1 node with {'CPU': 4.0}"
+    expected = r"an actor of ModelPoolMapper\(.*has not started for 0.3 s: it needs .*'moon': 1.*has free {'CPU': "
     with pytest.warns(RuntimeWarning, match=expected), pytest.raises(Interrupted):
         list(dp)
 
@@ -332,7 +331,7 @@ def test_a_pipe_pickles_and_copies_without_its_actors():
     dp = on_ray(range(3), Scaler, workers=1, resources_per_worker={"CPU": 0.5})
     assert list(dp) == [0, 10, 20]
     copied = cloudpickle.loads(cloudpickle.dumps(dp))
-    assert vars(copied).keys().isdisjoint({"_actors", "_processes"})
+    assert vars(copied).keys().isdisjoint({"_pool"})
     assert list(copied) == list(dp) == [0, 10, 20]
     assert repr(copied) == repr(dp)
 

@@ -12,7 +12,6 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from multiprocessing import connection as mp_connection
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import torch
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
 from penstock.runner.on_ray import actor_hosts, actors
+from penstock.workers import cluster
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("local_ray")]
 
@@ -75,19 +75,23 @@ def test_actors_give_what_processes_give_and_a_state_of_one_is_a_state_of_the_ot
                 assert list(reader) == following
 
 
+def change_addresses(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Let loaders give actors other addresses."""
+
+    class Listener(actor_hosts.Listener):
+        def __init__(self) -> None:
+            super().__init__()
+            self.address = dataclasses.replace(self.address, **changes)
+
+    monkeypatch.setattr(actors, "Listener", Listener)
+
+
 @pytest.mark.parametrize("by", ["shared memory", "TCP"])
 def test_arrays_and_tensors_arrive_writable_by_any_way(
     by: str, fleet: ps.RayFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if by == "TCP":
-        client = mp_connection.Client
-
-        def no_socket_of_the_machine(address: Any, family: str) -> Any:
-            if family == "AF_UNIX":
-                raise ConnectionRefusedError
-            return client(address, family)
-
-        monkeypatch.setattr(mp_connection, "Client", no_socket_of_the_machine)
+        change_addresses(monkeypatch, local="")
     dp = ps.iter.IterableWrapper(range(20)).sharding_filter().map(lambda x: (torch.full((300, 300), x), np.ones(9)))
     with loader(dp, ps.RayReadingService(fleet=fleet)) as reader:
         for epoch in range(2):
@@ -139,46 +143,47 @@ def test_an_actor_that_is_killed_with_its_processes_is_started_again() -> None:
         assert not is_running(process)
 
 
-def test_an_actor_that_is_killed_for_good_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_actor_that_is_killed_for_good_is_an_error() -> None:
     import ray
 
-    started: list[Any] = []
-    start = actors._new_actor
-    monkeypatch.setattr(actors, "_new_actor", lambda *given: started.append(start(*given)) or started[-1])
-
-    dp = ps.iter.IterableWrapper(range(300)).sharding_filter().map(process_of)
-    with loader(dp, ps.RayReadingService(1)) as reader:
-        items = iter(reader)
-        seen = [next(items)[0]]
-        ray.kill(started[0])
-        with pytest.warns(RuntimeWarning, match="Another worker resumes"):
-            seen += [number for number, _ in items]
-    assert seen == list(range(300))
-    assert len(started) == 2
+    with ps.RayFleet(1) as fleet:
+        dp = ps.iter.IterableWrapper(range(300)).sharding_filter().map(process_of)
+        with loader(dp, ps.RayReadingService(fleet=fleet)) as reader, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            items = iter(reader)
+            next(items)
+            ray.kill(fleet.actor(0))
+            with pytest.raises(RuntimeError, match="actor 0 of 1 has died: it was killed"):
+                list(items)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_an_actor_that_dies_while_it_is_connected_to_is_replaced(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_actor_that_dies_while_it_connects_is_replaced(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    connect = actor_hosts.ActorAddress.connect
-    killed: list[bool] = []
+    killed: list[str] = []
 
-    with ps.RayFleet(1) as fleet:
-
-        def connect_and_kill(address: Any, role: str, argument: Any) -> Any:
-            if killed:
-                return connect(address, role, argument)
-            killed.append(True)
-            connected = connect(address, role, argument) if moment == "after" else None
+    def kill(when: str) -> None:
+        if when == moment and not killed:
+            killed.append(when)
             ray.kill(fleet.actor(0), no_restart=False)
             time.sleep(0.5)
-            return connected or connect(address, role, argument)
 
-        monkeypatch.setattr(actor_hosts.ActorAddress, "connect", connect_and_kill)
+    class Listener(actor_hosts.Listener):
+        def __init__(self) -> None:
+            super().__init__()
+            kill("before")
+
+        def accept(self, number: int) -> Any:
+            kill("after")
+            return super().accept(number)
+
+    with ps.RayFleet(1) as fleet:
+        monkeypatch.setattr(actors, "Listener", Listener)
         with loader(numbers(20), ps.RayReadingService(fleet=fleet)) as reader, warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             assert sorted(reader) == list(range(20))
+    assert killed
 
 
 def test_a_fleet_that_was_shut_down_says_so() -> None:
@@ -286,7 +291,7 @@ def test_a_timeout_says_what_the_actor_was_at(fleet: ps.RayFleet) -> None:
             next(items)
 
 
-def test_a_dispatched_stream_is_read_once_by_an_actor_of_its_own(fleet: ps.RayFleet) -> None:
+def test_a_dispatched_stream_is_read_once_by_a_process_of_this_machine(fleet: ps.RayFleet) -> None:
     dp = ps.iter.IterableWrapper(range(30)).shuffle().map(process_of)
     dp = dp.sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING).map(lambda x: (*x, os.getpid()))
     with loader(dp, ps.MultiProcessingReadingService(0, num_shards=4)) as reader:
@@ -295,7 +300,8 @@ def test_a_dispatched_stream_is_read_once_by_an_actor_of_its_own(fleet: ps.RayFl
         items = iter(reader)
         begun = [next(items) for _ in range(11)]
         state = reader.state_dict()
-    assert len({reading for _, reading, _ in begun}) == 1
+    (reading,) = {reading for _, reading, _ in begun}
+    assert reading not in {mapping for _, _, mapping in begun}
     assert len({mapping for _, _, mapping in begun}) == 2
     with loader(dp, ps.RayReadingService(fleet=fleet), seed=1) as reader:
         reader.load_state_dict(state)
@@ -413,16 +419,23 @@ def test_two_loaders_and_a_copy_of_the_fleet_read_in_turn(fleet: ps.RayFleet) ->
         assert [*zip(one, other, strict=True)] == [*zip(expected, expected, strict=True)]
 
 
-def test_who_has_no_key_is_not_served_and_keeps_nobody_out(fleet: ps.RayFleet) -> None:
-    import ray
-
-    place = ray.get(fleet.actor(0).address.remote())
-    assert place.key not in repr(place).encode()
-    with socket.create_connection(place.remote, timeout=5):  # and says nothing
-        with pytest.raises((mp_connection.AuthenticationError, EOFError, ConnectionError)):
-            mp_connection.Client(place.remote, "AF_INET", authkey=b"another")
-        with loader(numbers(6), ps.RayReadingService(fleet=fleet)) as reader:
-            assert sorted(reader) == list(range(6))
+def test_who_has_no_key_is_not_served_and_keeps_nobody_out() -> None:
+    with actor_hosts.Listener() as listener:
+        address = listener.address
+        assert address.key not in repr(address).encode()
+        with (
+            socket.create_connection(address.remote),  # and says nothing
+            dataclasses.replace(address, key=bytes(32)).connect() as stranger,
+            address.connect() as known,
+        ):
+            (accepted,) = listener.accept(1)
+            known.send("it is me")
+            assert accepted.recv() == "it is me"
+            with pytest.raises(EOFError):
+                stranger.recv()
+            accepted.close()
+    with pytest.raises(ConnectionError, match="cannot reach its loader"):
+        address.connect()
 
 
 def test_init_and_reset_functions_run_there(fleet: ps.RayFleet) -> None:
@@ -439,7 +452,7 @@ def test_init_and_reset_functions_run_there(fleet: ps.RayFleet) -> None:
 
 
 def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_STARTS_WITHIN", 0.5)
+    monkeypatch.setattr(cluster, "_STARTS_WITHIN", 0.5)
     service = ps.RayReadingService(1, resources_per_worker={"CPU": 1, "a_tpu": 1}, timeout=1)
     with (
         loader(numbers(6), service) as reader,
@@ -449,8 +462,8 @@ def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyP
 
 
 def test_an_actor_that_is_late_is_told_of_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_STARTS_WITHIN", 0.01)
-    monkeypatch.setattr(actors, "GLANCE", 0.01)
+    monkeypatch.setattr(cluster, "_STARTS_WITHIN", 0.01)
+    monkeypatch.setattr(cluster, "_GLANCE", 0.01)
     with loader(numbers(6), ps.RayReadingService(1)) as reader, pytest.warns(RuntimeWarning, match="has not started"):
         assert sorted(reader) == list(range(6))
 
@@ -530,26 +543,13 @@ def test_a_pass_that_is_given_up_while_actors_start_ends_soon_and_leaves_nothing
     assert not [thread for thread in threading.enumerate() if "penstock-prefetch" in thread.name]
 
 
-def test_an_actor_behind_a_firewall_is_named_in_time(fleet: ps.RayFleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor_hosts, "_HANDSHAKE_TIMEOUT", 0.5)
-    silent = socket.socket()
-    silent.bind(("127.0.0.1", 0))
-    silent.listen(0)
-    waiting = [socket.socket() for _ in range(3)]  # more than it lets wait: it does not answer any other
-    for each in waiting:
-        each.setblocking(False)
-        each.connect_ex(silent.getsockname())
-    address_of = actors.ActorBackend._address_of
-    monkeypatch.setattr(
-        actors.ActorBackend,
-        "_address_of",
-        lambda *given: dataclasses.replace(address_of(*given), local="", remote=silent.getsockname()),
-    )
+def test_an_actor_behind_a_firewall_is_named(fleet: ps.RayFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = closed.getsockname()
+    change_addresses(monkeypatch, local="", remote=address)
     service = ps.RayReadingService(fleet=fleet)
-    with pytest.raises(RuntimeError, match=r"actor 0 of 2 cannot be reached at 127.0.0.1:\d+, as behind a firewall"):
+    with pytest.raises(RuntimeError, match=r"actor 0 of 2 cannot reach its loader at 127.0.0.1:\d+, as behind a fire"):
         list(loader(numbers(4), service))
-    for each in (silent, *waiting):
-        each.close()
 
 
 @pytest.mark.parametrize("on_ray", [True, False])

@@ -22,10 +22,9 @@ import pytest
 import torch
 
 import penstock as ps
-import penstock.pipes.iter.parallel as parallel_family
 import penstock.workers.threads as threads_of_a_pass
 from penstock.registry import Throttle
-from penstock.workers import transport
+from penstock.workers import calls, transport
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(30)
@@ -630,7 +629,7 @@ def test_a_function_that_hangs_in_a_thread_is_an_error_at_close(monkeypatch):
 
 
 def test_a_function_that_hangs_in_a_process_is_killed_at_close(monkeypatch, tmp_path):
-    monkeypatch.setattr(parallel_family, "_PATIENCE_WITH_PROCESSES", 0.2)
+    monkeypatch.setattr(calls, "_PATIENCE_WITH_ITEM", 0.2)
 
     def fn(x):
         if x == 1:
@@ -768,7 +767,7 @@ def test_a_thread_that_is_being_started_is_waited_for_when_all_are_stopped(monke
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start_slowly)
-    threads = threads_of_a_pass.Threads(lambda: abs, threads_of_a_pass.Arrivals(), 4, "penstock-crew")
+    threads = threads_of_a_pass.Threads(lambda: abs, 4, "penstock-crew")
     submitting = threading.Thread(target=threads.submit, args=(0, -1))
     submitting.start()
     assert begun.wait(20)

@@ -16,7 +16,8 @@ from penstock.pipes.bases.ahead import tuning
 from penstock.pipes.bases.ahead.tuning import Setting, Tuner
 from penstock.pipes.iter import parallel
 from penstock.testing import check_operator
-from penstock.workers.threads import Arrivals, Threads
+from penstock.workers.processes import processors
+from penstock.workers.threads import Threads
 
 
 class Machine:
@@ -88,13 +89,6 @@ def test_what_is_read_ahead_stays_within_the_memory(monkeypatch):
     assert each.workers.value * each.room.value <= 9
     tiny = Machine(lambda workers: 100 * workers, size=10_000_000)
     assert (tiny.run(5), tiny.room.value) == (1, 1)
-
-
-def test_the_search_begins_again_when_the_rate_falls():
-    changing = Machine(lambda workers: 100 * min(workers, 4))
-    assert changing.run(10) == 4
-    changing.rate = lambda workers: 10 * workers
-    assert changing.run(30) == 32
 
 
 def test_more_workers_are_tried_again_now_and_then():
@@ -241,14 +235,13 @@ def test_threads_beyond_the_number_wait_after_their_item():
         assert gate.acquire(timeout=10)
         return threading.current_thread().name
 
-    arrivals = Arrivals()
-    threads = Threads(lambda: work, arrivals, 4, "crew")
+    threads = Threads(lambda: work, 4, "crew")
     for number in range(12):
         threads.submit(number, number)
     assert all(begun.acquire(timeout=10) for _ in range(4))
     threads.resize(1)
     gate.release(12)
-    names = [name for _, name, _ in (arrivals.get(timeout=10) for _ in range(12))]
+    names = [name for _, name, _ in (threads.arrivals.get(timeout=10) for _ in range(12))]
     assert sorted(names) == ["crew_0"] * 9 + ["crew_1", "crew_2", "crew_3"]
     threads.resize(3)
     for number in range(3):
@@ -281,7 +274,7 @@ def test_readers_of_files_find_their_threads(tmp_path):
         "cache_files": source.cache_files(tmp_path / "kept", max_bytes=10**7, workers="auto"),
     }
     for name, dp in readers.items():
-        assert dp.tuned == f"workers={min(4, tuning.processors())}"
+        assert dp.tuned == f"workers={min(4, processors())}"
         items = [*restless(dp, 0)]
         lengths = [item.num_rows if name == "read_numpy" else len(np.load(item[1])) for item in items]
         assert lengths == expected

@@ -240,7 +240,7 @@ def test_rows_that_are_tuples_or_lists_become_the_columns_that_are_named() -> No
 @pytest.mark.parametrize(
     ("batch", "names", "error", "text"),
     [
-        ([{"a": 1, "b": 2}, {"a": 1}], ["a", "b", "c"], KeyError, "a row has no 'c': it has 'a', 'b'"),
+        ([{"a": 1, "b": 2}, {"a": 1}], ["a", "b", "c"], KeyError, "a row has no 'b': it has 'a'"),
         ([{"a": 1, "b": 2}, {"a": 1}], ["a", "b"], KeyError, "a row has no 'b': it has 'a'"),
         ([defaultdict(int, a=1)], ["a", "b"], KeyError, "a row has no 'b': it has 'a'"),
         ([(1, 2), (1,)], ["a", "b"], ValueError, "a row has 1 values, and column_names has 2 names"),

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]
 
-from ....errors.checks import AUTO, MOST_AHEAD
-from ....workers.processes import processors
+from ....errors.checks import AUTO
 from ..sizes import size_of
 
-__all__ = ["DERIVED", "MOST_THREADS", "Setting", "Tuner", "tuner_of_pool"]
+__all__ = ["DERIVED", "FIRST_ROOM", "FIRST_WORKERS", "MOST_THREADS", "Setting", "Tuner"]
 
 T = TypeVar("T")
 
@@ -27,8 +26,8 @@ DERIVED = ""
 
 _logger = logging.getLogger("penstock")
 
-_FIRST_WORKERS = 4
-_FIRST_ROOM = 8
+FIRST_WORKERS = 4
+FIRST_ROOM = 8
 """How many items a worker has at first."""
 
 _KEEPS_UP = 0.1
@@ -41,8 +40,6 @@ _LOSS = 0.97
 """Half as many workers stay if the rate keeps this share."""
 _UNCLEAR = 1.15
 """A rate within this factor of the deciding one is measured for longer."""
-_FALL = 0.7
-"""A rate below this share of the earlier one lets the search begin again."""
 _LONGEST = 2.0
 """Seconds between two looks while nothing changes."""
 _FIRST_PAUSE = 8
@@ -122,10 +119,6 @@ class Tuner:
         """What was measured before the present trial."""
         self._is_long = False
         self._may_grow, self._may_shrink = True, may_shrink
-        self._best = 0.0
-        """The rate when nothing was left to try."""
-        self._falls = 0
-        """How many looks in a row have found a much lower rate."""
         self._rests = 0
         """How many looks in a row have changed nothing."""
         self._next_try = _FIRST_PAUSE
@@ -239,7 +232,7 @@ class Tuner:
         elif may_try and self._may_shrink and workers > 1:
             self._try(workers // 2, rate)
         else:
-            self._rest(rate, waits)
+            self._rest()
 
     def _try(self, workers: int, rate: float) -> None:
         if self._trials_left is not None:
@@ -249,21 +242,16 @@ class Tuner:
             self.room.value = max(min(self.room.value * workers // self.workers.value, self._most_room), 2)
         self.workers.value = workers
 
-    def _rest(self, rate: float, waits: float) -> None:
+    def _rest(self) -> None:
         """Log what was found, and look less often.
 
-        More workers are tried again after the rate has fallen twice in a row, and now and then, since other programs
-        may have used the processors.
+        More workers are tried again now and then, since other programs may have used the processors.
         """
         self._rests += 1
         self._span = min(2 * self._span, _LONGEST)
-        self._falls = self._falls + 1 if waits > _KEEPS_UP and rate < _FALL * self._best else 0
-        if not self._falls:
-            self._best = max(self._best, rate)
-        has_fallen = self._falls > 1
-        if has_fallen or self._rests >= self._next_try:
-            self._next_try *= 1 if has_fallen else 2
-            self._may_grow, self._falls, self._best = True, 0, 0.0
+        if self._rests >= self._next_try:
+            self._next_try *= 2
+            self._may_grow = True
         if self._rests > 1 and self._logged != self.found:
             self._logged = self.found
             _logger.info("%s found %s: write them down", self.owner, self._logged)
@@ -281,17 +269,3 @@ class Tuner:
             self.workers.value = min(self.workers.value, self._most_workers)
         if self.room.is_open:
             self.room.value = min(self.room.value, self._most_room)
-
-
-def tuner_of_pool(
-    owner: str, workers: tuple[str, Any, int], room: tuple[str, Any], may_shrink: bool = True
-) -> Tuner | None:
-    """Return the tuner of a pool, or None if no argument is "auto".
-
-    `workers` are the parameter, its argument and the most workers; `room` the parameter and its argument.
-    """
-    if AUTO not in (workers[1], room[1]):
-        return None
-    name, number, most = workers
-    at_once = Setting.of(name, number, min(_FIRST_WORKERS, processors()), most)
-    return Tuner(owner, at_once, Setting.of(*room, _FIRST_ROOM * at_once.value, MOST_AHEAD), may_shrink=may_shrink)

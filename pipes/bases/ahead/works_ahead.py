@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
+from ....errors.checks import MOST_AHEAD
 from ....errors.notes import add_note
 from ....registry import IterDataPipe, Provenance, Reading, add_error_context, own, provenance_of
 from ....state.step_text import step
+from ....workers.processes import processors
 from ....workers.threads import Arrivals, Interrupted, Outcome
-from .tuning import Tuner
+from .tuning import FIRST_ROOM, FIRST_WORKERS, Setting, Tuner
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Workers(Protocol):
-    """Works on items in the background; results go into the queue of the operator."""
+    """Works on items in the background: threads, which may call processes or actors, or an event loop."""
+
+    arrivals: Arrivals[Outcome]
+    """The results, as they are ready."""
 
     def submit(self, number: int, item: Any) -> None: ...
 
     def stop(self) -> None: ...
-
-
-class TunedWorkers(Workers, Protocol):
-    """Workers whose number a tuner finds."""
-
-    @property
-    def idle(self) -> float: ...
-
-    def resize(self, most: int) -> None: ...
 
 
 class WorksAhead(IterDataPipe[R]):
@@ -41,14 +37,16 @@ class WorksAhead(IterDataPipe[R]):
     resumes_from_start = False
     ordered: bool = True
     source: IterDataPipe[Any]
-    tuner: Tuner | None = None
-    """Finds how many threads work, and how many items they have, if an argument is "auto"."""
+    _at_once: Setting
+    """How many workers there are."""
+    _room: Setting
+    """How many items they have at most."""
 
     done: int = own(0, saved=False)
     """All items before this number are done."""
     done_beyond: set[int] = own(set, save=sorted)
     """The numbers of later items that are done."""
-    _arrivals: Arrivals[Outcome] = own(Arrivals, saved=False)
+    _arrivals: Arrivals[Outcome] | None = own(None, saved=False)
     _provenance: Provenance | None = own(None, saved=False)
 
     def _provenance_of(self, item: Any) -> Provenance | None:
@@ -58,32 +56,43 @@ class WorksAhead(IterDataPipe[R]):
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
-    def _sizes(self, workers: Any, room: Any) -> tuple[int, int]:
-        """Return the numbers of workers and of items at a time: those given, unless a tuner finds them."""
-        return (workers, room) if self.tuner is None else (self.tuner.workers.value, self.tuner.room.value)
+    def _set_pace(self, workers: tuple[str, Any, int], room: tuple[str, Any], may_shrink: bool = True) -> None:
+        """Set how many workers there are, and how many items they have; a tuner finds what is "auto".
+
+        `workers` are the parameter, its argument and the most workers; `room` the parameter and its argument.
+        """
+        name, number, most = workers
+        self._at_once = Setting.of(name, number, min(FIRST_WORKERS, processors()), most)
+        self._room = Setting.of(*room, FIRST_ROOM * self._at_once.value, MOST_AHEAD)
+        if self._at_once.is_open or self._room.is_open:
+            owner = self.functional_name or type(self).__name__
+            self.tuner = Tuner(owner, self._at_once, self._room, may_shrink=may_shrink)
+
+    def most_held(self) -> int:
+        return self._room.most
 
     def interrupt(self) -> None:
         super().interrupt()
-        self._arrivals.put((None, None, Interrupted()))
+        if self._arrivals is not None:
+            self._arrivals.put((None, None, Interrupted()))
 
     def __len__(self) -> int:
-        if self.error_policy.skips:
-            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
+        self._expect_no_skips()
         return len(self.source)
 
-    def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
-        """Yield the results; the workers have at most `room` items at a time, unless a tuner finds how many."""
+    def _results(self, workers: Workers) -> Iterator[R]:
+        """Yield the results of the items of the source."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
         self._move_on()
-        outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
+        self._arrivals = workers.arrivals  # not the workers, which refer to the operator
+        outcomes, failures, room = self._outcomes(workers.arrivals), list[Exception](), self._room
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         if self._observer is not None:
-            self._observer.capacity = room
-        workers = workers_for(self._arrivals)
-        if tuner is not None:
-            outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
+            self._observer.capacity = room.value
+        if self.tuner is not None:
+            outcomes = _tuned(self.tuner, outcomes, workers)
         given_up = self.error_policy.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
@@ -91,7 +100,7 @@ class WorksAhead(IterDataPipe[R]):
                     continue
                 under_way[number] = item, self._provenance_of(item)
                 workers.submit(number, item)
-                while len(under_way) >= (room if tuner is None else tuner.room.value):
+                while len(under_way) >= room.value:
                     yield from self._next(items, outcomes, under_way)
             while under_way:
                 yield from self._next(items, outcomes, under_way)
@@ -101,11 +110,11 @@ class WorksAhead(IterDataPipe[R]):
         if failures:
             raise failures.pop()
 
-    def _outcomes(self) -> Iterator[tuple[int, Any, BaseException | None]]:
+    def _outcomes(self, arrivals: Arrivals[Outcome]) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Yield the outcomes in output order."""
         early: dict[int, tuple[int, Any, BaseException | None]] = {}
         while True:
-            number, result, error = self._arrivals.get()
+            number, result, error = arrivals.get()
             if number is None:
                 if isinstance(error, Exception):
                     add_note(error, f"penstock: raised in {step(self)}, before it was ready for items")
@@ -148,7 +157,7 @@ class WorksAhead(IterDataPipe[R]):
             self.done += 1
 
 
-def _tuned(tuner: Tuner, outcomes: Iterator[T], workers: TunedWorkers) -> Iterator[T]:
+def _tuned(tuner: Tuner, outcomes: Iterator[T], workers: Any) -> Iterator[T]:
     return tuner.follow(outcomes, lambda: workers.idle, lambda most, _: workers.resize(most))
 
 

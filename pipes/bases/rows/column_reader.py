@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from ....errors.secrets import Options, without_secrets
 from ....registry import (
     SHARDING_PRIORITIES,
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
     ReadRows,
-    Retry,
     add_error_context,
     expect_whole,
     own,
@@ -108,8 +106,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self._prefetch = prefetch
         self.storage_options = Options(storage_options)
         self.format_options = format_options
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error)
+        self.handle_errors(on_error)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: only the start or the end of the first file is read.
@@ -206,7 +203,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
             options=self.format_options,
             storage=self.storage_options,
             policy=self.error_policy,
-            retry=self.on_error if isinstance(self.on_error, Retry) else None,
+            retry=self._retry,
             among=files,
         )
 
@@ -230,12 +227,12 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         for item in _all_items(self.source):
             origin = origin_of(item)
             origins.setdefault(origin.url, origin)
-        flows = self._in_threads(partial(self._schema_of, files), files)
+        readers = self._in_threads(partial(self._schema_of, files), files)
         try:
-            read = flows.read(origin for _, origin in sorted(origins.items()))
+            read = readers.read(origin for _, origin in sorted(origins.items()))
             schemas = [schema for _, found in read for schema in found]
         finally:
-            flows.stop()
+            readers.stop()
         return pa.unify_schemas(schemas, promote_options="permissive")
 
 

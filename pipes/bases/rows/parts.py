@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ....registry import IterDataPipe, add_error_context, own
-from ....workers.flows import Flows
+from ....workers.reading import Readers
 from ...columns.files import ColumnFile
 from ..ahead.works_ahead import until_error
 
@@ -31,7 +31,7 @@ class ReadsParts(IterDataPipe[R]):
     """The number of the current part."""
     given: int = own(0)
     """How many items of that part were yielded."""
-    _flows: Flows[Any, Any] | None = own(None, saved=False)
+    _readers: Readers[Any, Any] | None = own(None, saved=False)
     _open_files: set[ColumnFile] = own(set, saved=False)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
@@ -47,8 +47,8 @@ class ReadsParts(IterDataPipe[R]):
 
     def interrupt(self) -> None:
         super().interrupt()
-        if self._flows is not None:
-            self._flows.interrupt()
+        if self._readers is not None:
+            self._readers.interrupt()
 
     def __iter__(self) -> Iterator[R]:
         failures: list[Exception] = []
@@ -57,27 +57,27 @@ class ReadsParts(IterDataPipe[R]):
         to_read = until_error(items, failures)
         first_part = self.part
         places = chain(((*place, first_part) for place in islice(to_read, 1)), ((*place, 0) for place in to_read))
-        flows = self._flows = self._in_threads(lambda place: self._parts(*place[1:]), self._open_files)
+        readers = self._readers = self._in_threads(lambda place: self._parts(*place[1:]), self._open_files)
         try:
-            for (number, item, _), parts in flows.read(places):
+            for (number, item, _), parts in readers.read(places):
                 if not self.resumes_from_start:
                     items.keep_from(number)
                 yield from self._of_file(item, parts)
                 self.part = self.given = 0
         finally:
             given_up.set()
-            flows.stop()
+            readers.stop()
         if failures:
             raise failures.pop()
 
-    def _in_threads(self, outputs_of: Callable[[Any], Iterator[Any]], files: set[ColumnFile]) -> Flows[Any, Any]:
-        """Return flows that call `outputs_of` in threads, and give up `files` at the end."""
+    def _in_threads(self, outputs_of: Callable[[Any], Iterator[Any]], files: set[ColumnFile]) -> Readers[Any, Any]:
+        """Return readers that call `outputs_of` in threads, and give up `files` at the end."""
 
         def give_up() -> None:
             for file in [*files]:
                 file.give_up()
 
-        return Flows(outputs_of, self._prefetch, "penstock-columns", give_up)
+        return Readers(outputs_of, self._prefetch, "penstock-columns", give_up)
 
     def _of_file(self, item: Any, parts: Iterator[tuple[int, Any]]) -> Iterator[R]:
         try:

@@ -61,8 +61,7 @@ class RowWriter(ShardWriter, Generic[P]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if rows_per_file is not None:
-            expect_whole("rows_per_file", rows_per_file)
+        expect_whole("rows_per_file", rows_per_file, optional=True)
         self._take(source, url_template, mode, on_error, storage_options)
         self.rows_per_file = rows_per_file
         self.batched = batched

@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar, Literal, Self, get_args
 
 from ....errors.notes import add_note
 from ....errors.secrets import Options, without_secrets
-from ....registry import ErrorPolicy, IterDataPipe, OnError, own
+from ....registry import IterDataPipe, OnError, own
 from ....registry.sharding import part_read, sharding_points
 from ....state.foreign import declared
 from ....storage.addresses import address_of
@@ -74,8 +74,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         self.source = source
         self.url_template = url_template
         self.mode = mode
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_retry=False)
+        self.handle_errors(on_error, can_retry=False)
         self.storage_options = Options(storage_options)
 
     def result(self) -> Self:
