@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import pytest
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.pipes.iter import BucketBatcher, IterableWrapper, LengthBucketer, MaxTokenBucketizer
+from penstock.pipes.iter import IterableWrapper
 from penstock.registry import DataChunk, Throttle
 from resuming import ALWAYS, assert_resumes_everywhere
 
@@ -33,17 +32,11 @@ LENGTHS = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3)
 # bucketbatch
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 12, 13])
-@pytest.mark.parametrize("batch_size", [1, 2, 5])
-@pytest.mark.parametrize("batch_num", [1, 3])
-@pytest.mark.parametrize("bucket_num", [1, 2])
-@pytest.mark.parametrize("sort_key", [None, sorted])
+@pytest.mark.parametrize("n", [0, 5, 12, 13])
 @pytest.mark.parametrize("use_in_batch_shuffle", [True, False])
-def test_bucketbatch_loses_nothing_in_any_setting(
-    n: int, batch_size: int, batch_num: int, bucket_num: int, sort_key: Any, use_in_batch_shuffle: bool
-) -> None:
-    for drop_last in (False, True):
-        dp = numbers(n).bucketbatch(batch_size, drop_last, batch_num, bucket_num, sort_key, use_in_batch_shuffle)
+def test_bucketbatch_loses_nothing_in_any_setting(n: int, use_in_batch_shuffle: bool) -> None:
+    for batch_size, drop_last, *others in product([1, 2, 5], [False, True], [1, 3], [1, 2], [None, sorted]):
+        dp = numbers(n).bucketbatch(batch_size, drop_last, *others, use_in_batch_shuffle)
         batches = list(dp)
         assert len(batches) == len(dp)
         assert {type(batch) for batch in batches} <= {DataChunk}
@@ -83,43 +76,18 @@ def test_bucketbatch_can_be_switched_off() -> None:
         assert list(dp) == [[0, 1], [2, 3], [4, 5], [6]]
 
 
-def test_bucketbatch_reads_a_pool_and_no_further() -> None:
-    pulled: list[int] = []
-    iterator = iter(numbers(90).map(lambda x: pulled.append(x) or x).bucketbatch(2, batch_num=3, bucket_num=2))
-    next(iterator)
-    assert pulled == list(range(12))
-
-
 @pytest.mark.parametrize(
-    ("sort_key", "error", "message"),
+    ("dp", "kept"),
     [
-        (len, TypeError, "sort_key is a function of a bucket, .* that returns it sorted, .* it returned 4"),
-        (lambda bucket: bucket.sort(), TypeError, "it returned None"),
-        (lambda bucket: bucket[1:], ValueError, "sort_key got a bucket of 4 items and returned 3"),
+        (IterableWrapper([1, 2, "x", 3, 4, 5]).bucketbatch(2, False, 1, 1, sorted, on_error="skip"), [[1, 2], [4, 5]]),
+        (IterableWrapper(["1", "x", "2", "3"]).max_token_bucketize(5, int, on_error="skip"), [["1", "2"], ["3"]]),
+        (IterableWrapper(["a", 1, "bb"]).bucket_by_length([2], 2, on_error="skip"), [["a"], ["bb"]]),
     ],
+    ids=["bucketbatch", "max_token_bucketize", "bucket_by_length"],
 )
-def test_a_sort_key_that_does_not_sort_is_an_error_that_says_so(
-    sort_key: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        list(numbers(4).bucketbatch(2, sort_key=sort_key))
-
-
-def test_a_sort_key_may_sort_in_place() -> None:
-    items = [[3], [1], [2]]
-    dp = IterableWrapper(items, deepcopy=False).bucketbatch(3, sort_key=lambda bucket: bucket.sort() or bucket)
-    assert list(dp) == [[[1], [2], [3]]]
-    assert items == [[3], [1], [2]]
-
-
-def test_buckets_that_cannot_be_sorted_can_be_skipped_and_are_counted() -> None:
-    dp = IterableWrapper([1, 2, "x", 3, 4, 5]).bucketbatch(
-        2, batch_num=1, sort_key=sorted, use_in_batch_shuffle=True, on_error="skip"
-    )
-    assert list(dp) == [[1, 2], [4, 5]]
-    assert dp.stats()["bucketbatch"]["skipped"] == 1
-    with pytest.raises(TypeError, match="leaves out items that fail"):
-        len(dp)
+def test_what_a_function_fails_on_can_be_skipped_and_is_counted(dp: Any, kept: list[Any]) -> None:
+    assert list(dp) == kept
+    assert next(iter(dp.stats().values()))["skipped"] == 1
 
 
 # max_token_bucketize
@@ -179,109 +147,66 @@ def test_items_too_long_are_left_out_where_that_is_asked_for() -> None:
         assert (stats["skipped"], stats["retried"]) == (1, 0)
 
 
-def test_a_len_fn_that_raises_is_noted_with_its_item_or_skipped() -> None:
-    source = IterableWrapper(["1", "x", "2", "3"])
-    with pytest.raises(ValueError, match="invalid literal") as caught:
-        list(source.max_token_bucketize(5, int, buffer_size=1))
-    assert "on 'x'" in "\n".join(caught.value.__notes__)
-    dp = source.max_token_bucketize(5, int, on_error="skip")
-    assert list(dp) == [["1", "2"], ["3"]]
-    assert dp.stats()["max_token_bucketize"]["skipped"] == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"max_token_count": 0}, ValueError, "max_token_count must be at least 1"),
-        ({"max_token_count": 8, "max_len": 10}, ValueError, "an item of max_len, 10, fits into no batch"),
-        ({"max_token_count": 8, "min_len": -1}, ValueError, "min_len must be from 0 to max_len"),
-        ({"max_token_count": 8, "min_len": 5, "max_len": 2}, ValueError, "min_len must be from 0 to max_len"),
-        ({"max_token_count": 8, "buffer_size": 0}, ValueError, "buffer_size must be at least 1"),
-        ({"max_token_count": 8, "len_fn": 3}, TypeError, "len_fn must be a function"),
-    ],
-)
-def test_max_token_bucketize_refuses_wrong_arguments(arguments: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        words(1).max_token_bucketize(**arguments)
-
-
 # bucket_by_length
 
 
-def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end() -> None:
-    assert lengths_of(words(*LENGTHS).bucket_by_length([3, 5], 2)) == [[3, 4], [1, 1], [5, 9], [6, 5], [2], [3]]
-    assert lengths_of(words(*LENGTHS).bucket_by_length([3, 5], 2, drop_last=True)) == [[3, 4], [1, 1], [5, 9], [6, 5]]
-
-
-def test_each_bucket_can_have_a_batch_size_of_its_own() -> None:
-    assert lengths_of(words(*LENGTHS).bucket_by_length([3, 5], [3, 2, 1])) == [
-        [3, 4],
-        [5],
-        [9],
-        [1, 1, 2],
-        [6],
-        [5],
-        [3],
-    ]
-
-
-def test_without_boundaries_it_is_batch() -> None:
-    assert list(numbers(5).bucket_by_length([], 2, len_fn=int)) == list(numbers(5).batch(2))
+@pytest.mark.parametrize(
+    ("boundaries", "batch_size", "arguments", "expected"),
+    [
+        ([3, 5], 2, {}, [[3, 4], [1, 1], [5, 9], [6, 5], [2], [3]]),
+        ([3, 5], 2, {"drop_last": True}, [[3, 4], [1, 1], [5, 9], [6, 5]]),
+        ([3, 5], [3, 2, 1], {}, [[3, 4], [5], [9], [1, 1, 2], [6], [5], [3]]),
+        ([], 4, {}, [[3, 1, 4, 1], [5, 9, 2, 6], [5, 3]]),
+    ],
+)
+def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end(
+    boundaries: Any, batch_size: Any, arguments: Any, expected: Any
+) -> None:
+    assert lengths_of(words(*LENGTHS).bucket_by_length(boundaries, batch_size, **arguments)) == expected
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("make", "error", "message"),
     [
-        (([5, 3], 2), ValueError, "boundaries must rise"),
-        (([3, 3], 2), ValueError, "boundaries must rise"),
-        (([3], [2]), ValueError, "one for each of the 2 buckets that 1 boundaries make, and has 1"),
-        (([3], 0), ValueError, "batch_size must be at least 1"),
-        (([3], [1, 0]), ValueError, "batch_size must be at least 1"),
-        (([3], 2, "len"), TypeError, "len_fn must be a function"),
+        (lambda dp: dp.bucketbatch(1, sort_key=3), TypeError, "sort_key must be a function"),
+        (lambda dp: list(dp.bucketbatch(2, sort_key=len)), TypeError, "a function of a bucket, .*; it returned 1"),
+        (lambda dp: list(dp.bucketbatch(2, sort_key=lambda bucket: bucket.sort())), TypeError, "it returned None"),
+        (lambda dp: list(dp.bucketbatch(2, sort_key=lambda bucket: [])), ValueError, "of 1 items and returned 0"),
+        (lambda dp: dp.max_token_bucketize(0), ValueError, "max_token_count must be at least 1"),
+        (lambda dp: dp.max_token_bucketize(8, max_len=10), ValueError, "an item of max_len, 10, fits into no batch"),
+        (lambda dp: dp.max_token_bucketize(8, min_len=-1), ValueError, "min_len must be from 0 to max_len"),
+        (lambda dp: dp.max_token_bucketize(8, min_len=5, max_len=2), ValueError, "min_len must be from 0 to max_len"),
+        (lambda dp: dp.max_token_bucketize(8, buffer_size=0), ValueError, "buffer_size must be at least 1"),
+        (lambda dp: dp.max_token_bucketize(8, len_fn=3), TypeError, "len_fn must be a function"),
+        (lambda dp: dp.bucket_by_length("ab", 2), TypeError, "boundaries must be a list of numbers"),
+        (lambda dp: dp.bucket_by_length([3, 3], 2), ValueError, "boundaries must rise"),
+        (lambda dp: dp.bucket_by_length([3], [2]), ValueError, "one for each of the 2 buckets that 1 boundaries make"),
+        (lambda dp: dp.bucket_by_length([3], [1, 0]), ValueError, "batch_size must be at least 1"),
+        (lambda dp: dp.bucket_by_length([3], 2, "len"), TypeError, "len_fn must be a function"),
     ],
 )
-def test_bucket_by_length_refuses_wrong_arguments(arguments: Any, error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_errors(make: Callable[[Any], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        words(1).bucket_by_length(*arguments)
-
-
-def test_items_without_a_length_can_be_skipped() -> None:
-    dp = IterableWrapper(["a", 1, "bb"]).bucket_by_length([2], 2, on_error="skip")
-    assert list(dp) == [["a"], ["bb"]]
-    assert dp.stats()["bucket_by_length"]["skipped"] == 1
+        make(words(1))
 
 
 # resuming
 
 
-def shuffled(dp: Any) -> Any:
-    return dp.shuffle(buffer_size=3).set_seed(4)
-
-
-CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "bucketbatch": lambda: numbers(11).bucketbatch(2, batch_num=2, sort_key=sorted).set_seed(1),
-    "bucketbatch, pools": lambda: shuffled(numbers(21)).bucketbatch(2, False, 2, 2, sorted).set_seed(1),
-    "bucketbatch, unsorted": lambda: numbers(11).bucketbatch(2, True, 2).set_seed(1),
+CHAINS: dict[str, Callable[[], Any]] = {
     "bucketbatch, buffer": lambda: (
-        shuffled(numbers(13)).bucketbatch(2, False, 2, 1, sorted, use_in_batch_shuffle=False).set_seed(1)
+        numbers(13).bucketbatch(2, False, 2, 1, sorted, use_in_batch_shuffle=False).set_seed(1)
     ),
-    "bucketbatch of torch's": lambda: BucketBatcher(TorchIterableWrapper(range(9)), 2, batch_num=2).set_seed(1),
-    "max_token_bucketize": lambda: shuffled(words(*LENGTHS)).max_token_bucketize(10, buffer_size=3),
-    "max_token_bucketize, all held": lambda: words(*LENGTHS).max_token_bucketize(10, include_padding=True),
     "max_token_bucketize, leaving out": lambda: words(*LENGTHS).max_token_bucketize(8, min_len=2, on_error="skip"),
     "max_token_bucketize of one-to-many": lambda: (
         IterableWrapper([4, 5]).flatmap(range).max_token_bucketize(6, int, buffer_size=4)
     ),
-    "max_token_bucketize of torch's": lambda: MaxTokenBucketizer(TorchIterableWrapper("ab"), 3, buffer_size=2),
-    "bucket_by_length": lambda: shuffled(words(*LENGTHS)).bucket_by_length([3, 5], [1, 2, 3]),
-    "bucket_by_length, dropping": lambda: words(*LENGTHS).bucket_by_length([3, 5], 2, drop_last=True),
-    "bucket_by_length of torch's": lambda: LengthBucketer(TorchIterableWrapper(["a", "bb", "c"]), [2], 2),
-    "bucket_by_length, then shuffle": lambda: shuffled(words(*LENGTHS).bucket_by_length([3, 5], 2)),
+    "bucket_by_length": lambda: words(*LENGTHS).shuffle(buffer_size=3).set_seed(4).bucket_by_length([3, 5], [1, 2, 3]),
 }
 
 
 @pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
+def test_buckets_resume_after_every_item(make: Callable[[], Any]) -> None:
     assert_resumes_everywhere(make)
 
 

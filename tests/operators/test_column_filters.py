@@ -29,7 +29,6 @@ ROWS = pa.table(
 @pytest.mark.parametrize(
     ("text", "ids"),
     [
-        ("price > 3", [3]),
         ("price >= 3 and kind == 'b'", [1]),
         ("price < 0 or kind == 'a'", [0, 2, 4]),
         ("not kind == 'a'", [1, 4]),
@@ -40,7 +39,6 @@ ROWS = pa.table(
         ("kind not in ('a', 'c') and kind is not None", [1]),
         ("id in {1, 2}", [1, 2]),
         ("price is None", [2]),
-        ("sold", [0, 2]),
         ("not sold and (id < 2 or id == 4)", [1, 4]),
         ("at.x > 3", [3, 4]),
         ("id > price", [4]),
@@ -60,10 +58,8 @@ def test_a_text_keeps_the_rows_that_it_says(text: str, ids: list[int]) -> None:
         ("kind in names", "'names': what follows in must be a list of values"),
         ("price + 1 > 3", r"'price \+ 1': a filter has comparisons"),
         ("__import__('os').system('true') == 0", "a filter has comparisons"),
-        ("price > (lambda: 3)()", "a filter has comparisons"),
         ("3", "'3': a filter has comparisons"),
         ("id == [1, 2]", r"'\[1, 2\]': a filter has comparisons"),
-        ("", "cannot be read"),
     ],
 )
 def test_a_text_that_says_something_else_is_an_error(text: str, part: str) -> None:
@@ -91,17 +87,14 @@ TIMES = pa.table(
     [
         ("time < '2024-09-01'", [0, 1, 2, 3]),
         ("'2024-08-31T12:00' <= time < '2024-09-01 00:00:00'", [2, 3]),
-        ("utc < '2024-09-01'", [0, 1, 2, 3]),
         ("utc < '2024-08-31T13:00+01:00'", [0, 1]),
         ("utc >= '2024-09-01T18:00Z'", [7]),
         ("berlin < '2024-08-31T14:00'", [0, 1]),  # 12:00 in UTC
-        ("berlin < '2024-08-31T14:00Z'", [0, 1, 2]),
         ("utc in ['2024-08-31', '2024-09-01T06:00Z']", [0, 5]),
         ("day == '2024-09-01' and time != '2024-09-01'", [5, 6, 7]),
         ("day not in ('2024-09-01',)", [0, 1, 2, 3]),
         ("hour >= '18:00'", [3, 7]),
         ("at.time < '2024-08-31T06:00'", [0]),
-        ("time is not None and id < 1", [0]),
     ],
 )
 def test_text_beside_a_column_of_times_is_a_time(tmp_path: Path, text: str, ids: list[int]) -> None:
@@ -123,16 +116,13 @@ def test_text_beside_a_column_of_times_is_a_time(tmp_path: Path, text: str, ids:
         ("day in ['2024-09-01T12:00']", r"column 'day' is date32\[day\], .*'2024-09-01'"),
         ("hour > '25:00'", r"column 'hour' is time32\[ms\], .* '12:30'"),
         ("hour > '12:30:00.0005'", r"column 'hour' is time32\[ms\]"),
-        ("at.time > 'x'", r"column 'time' is timestamp\[us\]"),
         ("berlin < '9999-12-31'", r"is timestamp\[ns, .*, which holds times from 1677-09-22 to 2262-04-11, and"),
         ("berlin < '9999-12-31T00:00Z'", "which holds times from 1677-09-22 to 2262-04-11"),
-        ("berlin < 'soon'", "this text is none"),
         ("berlin == '2024-10-27T02:30'", "whose clocks show this time twice, as they change: write its offset"),
         ("berlin == '2024-03-31T02:30'", "whose clocks show this time never"),
         ("time > 5", r"column 'time', which is timestamp\[us\], does not compare with 5: write it as '2024-09-01'"),
         ("5 < at.time", r"5 does not compare with column 'time', which is timestamp\[us\]: write it as"),
         ("id > '5'", r"has \"id > '5'\": column 'id', which is int64, does not compare with '5': write values of the"),
-        ("id in ['a']", r"column 'id', which is int64, does not compare with \['a'\]"),
         ("id < time", r"with column 'time', which is timestamp\[us\]: a pyarrow.compute.Expression can cast"),
     ],
 )
@@ -143,20 +133,17 @@ def test_text_that_is_no_time_names_the_column_and_its_type(tmp_path: Path, text
     assert "times.parquet" in raised.value.__notes__[0]
 
 
-def test_a_column_without_a_field_is_told_from_one_that_is_not_there() -> None:
-    for text, told in (
-        (
-            "time.dt.month == 2",
-            r"uses time\.dt\.month, and the column 'time' is timestamp\[us\], which has no such field",
-        ),
-        (
-            "at.day == 2",
-            r"uses at\.day, and the column 'at' is struct<.*pyarrow\.compute\.Expression, such as pc\.month",
-        ),
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("time.dt.month == 2", r"uses time\.dt\.month, and the column 'time' is timestamp\[us\], which has no such"),
+        ("at.day == 2", r"uses at\.day, and the column 'at' is struct<.*Expression, such as pc\.month"),
         ("no.day == 2", "uses a column 'no', and the columns are"),
-    ):
-        with pytest.raises(KeyError, match=told):
-            fields_in(expression_of(text, TIMES.schema), TIMES.schema)
+    ],
+)
+def test_a_column_without_a_field_is_told_from_one_that_is_not_there(text: str, told: str) -> None:
+    with pytest.raises(KeyError, match=told):
+        fields_in(expression_of(text, TIMES.schema), TIMES.schema)
 
 
 def test_folders_that_are_days_are_chosen_by_their_text(tmp_path: Path) -> None:
@@ -201,16 +188,13 @@ def test_the_columns_that_a_filter_looks_at_are_found() -> None:
 @pytest.mark.parametrize(
     ("text", "possible"),
     [
-        ("year == 2024", True),
         ("year == 2023", False),
         ("year == 2024 and price > 3", True),
         ("year == 2023 and price > 3", False),
         ("year == 2023 or price > 3", True),
         ("not year == 2024 and kind == 'a'", False),
         ("price is None", True),
-        ("price is not None", True),
         ("month is None", True),
-        ("month == 3", False),
         ("month is not None and price > 3", False),
         ("year > 'x'", True),  # what cannot be told is left to the reader
     ],

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import pathlib
 import pickle
 import sys
 import types
@@ -12,13 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
 from penstock.pipes.files.images import usable
-from penstock.pipes.iter import IterableWrapper, RoutedDecoder
-from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers, extension_extract_fn
-from resuming import assert_resumes_everywhere
+from penstock.pipes.iter import IterableWrapper
+from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -54,21 +51,16 @@ def notes_of(error: BaseException) -> str:
     ("path", "data", "expected"),
     [
         ("a/1.txt", "grün".encode(), "grün"),
-        ("a/1.text", b"one", "one"),
-        ("a/1.TRANSCRIPT", b"one", "one"),
-        ("a/1.txt", b"", ""),
-        ("a/1.cls", b"7\n", 7),
-        ("a/1.id", b"-3", -3),
+        ("a/1.TRANSCRIPT", b"", ""),
+        ("a/1.cls", b"-7\n", -7),
         ("a/1.json", b'{"a": [1, null]}', {"a": [1, None]}),
-        ("a/1.jsn", b"false", False),
-        ("a/1.raw", b"xyz", b"xyz"),
         ("a.txt/README", b"xyz", b"xyz"),
         ("a/1.txt.gz", b"xyz", b"xyz"),
-        ("a/1.pickle", pickle.dumps([1]), pickle.dumps([1])),
-        ("a/1.pkl", pickle.dumps([1]), pickle.dumps([1])),
+        ("a.txt\\README", b"xyz", b"xyz"),
+        ("a/1.png", "neither a stream nor bytes", "neither a stream nor bytes"),
     ],
 )
-def test_bytes_are_decoded_by_extension_or_stay_bytes(path: str, data: bytes, expected: Any) -> None:
+def test_bytes_are_decoded_by_extension_or_stay_as_they_are(path: str, data: bytes, expected: Any) -> None:
     value = decoded(path, data)
     assert value == expected
     assert type(value) is type(expected)
@@ -76,53 +68,34 @@ def test_bytes_are_decoded_by_extension_or_stay_bytes(path: str, data: bytes, ex
 
 def test_arrays_and_tensors_are_decoded() -> None:
     array = np.arange(6.0).reshape(2, 3)
-    from_npy = decoded("1.npy", saved(np.save, array))
-    assert from_npy.tolist() == array.tolist()
-    from_npz = decoded("1.npz", saved(lambda stream, value: np.savez(stream, x=value, y=value + 1), array))
-    assert [*from_npz] == ["x", "y"]
-    assert from_npz["y"].tolist() == (array + 1).tolist()
-    for path in ("1.pt", "1.pth"):
-        weights = decoded(path, saved(lambda stream, value: torch.save(value, stream), {"w": torch.ones(2)}))
-        assert weights["w"].tolist() == [1, 1]
+    assert decoded("1.npy", saved(np.save, array)).tolist() == array.tolist()
+    of_two = decoded("1.npz", saved(lambda stream, value: np.savez(stream, x=value, y=value + 1), array))
+    assert {name: each.tolist() for name, each in of_two.items()} == {"x": array.tolist(), "y": (array + 1).tolist()}
+    weights = decoded("1.pt", saved(lambda stream, value: torch.save(value, stream), {"w": torch.ones(2)}))
+    assert weights["w"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
+@pytest.mark.parametrize("wrap", [bytearray, memoryview, io.BytesIO])
 def test_bytes_may_come_as_a_buffer_or_a_stream(wrap: Callable[[bytes], Any]) -> None:
     assert decoded("1.txt", wrap(b"one")) == "one"
-    raw = decoded("1.raw", wrap(b"one"))
-    assert raw == b"one"
-    assert type(raw) is bytes
+    assert type(decoded("1.raw", wrap(b"one"))) is bytes
 
 
-@pytest.mark.parametrize("value", [3, "text", None, [b"x"], np.zeros(2)])
-def test_what_is_neither_a_stream_nor_bytes_stays_as_it_is(value: Any) -> None:
-    assert decoded("1.png", value) is value
-
-
-def test_each_entry_of_a_sample_is_decoded_and_the_sample_left_alone() -> None:
+def test_each_entry_of_a_sample_is_decoded() -> None:
     sample = {"__key__": "t/1", "__url__": b"u", ".txt": b"one", ".seg.cls": b"1", "json": b"[1]", ".raw": b"x"}
-    before = dict(sample)
-    [result] = IterableWrapper([sample], deepcopy=False).routed_decode()
-    assert result == {"__key__": "t/1", "__url__": b"u", ".txt": "one", ".seg.cls": 1, "json": [1], ".raw": b"x"}
-    assert list(result) == list(before)
-    assert sample == before
-
-
-def test_has_the_length_of_its_source() -> None:
-    assert len(IterableWrapper([("1.txt", b""), ("2.txt", b"")]).routed_decode()) == 2
+    expected = {"__key__": "t/1", "__url__": b"u", ".txt": "one", ".seg.cls": 1, "json": [1], ".raw": b"x"}
+    assert list(IterableWrapper([sample]).routed_decode()) == [expected]
 
 
 # images
 
-ARRAYS = {
+SPECS = {
     "l8": (np.uint8, (2, 3)),
     "rgb8": (np.uint8, (2, 3, 3)),
     "rgba8": (np.uint8, (2, 3, 4)),
     "l": (np.float32, (2, 3)),
     "rgb": (np.float32, (2, 3, 3)),
     "rgba": (np.float32, (2, 3, 4)),
-}
-TENSORS = {
     "torchl8": (torch.uint8, (1, 2, 3)),
     "torchrgb8": (torch.uint8, (3, 2, 3)),
     "torchrgba8": (torch.uint8, (4, 2, 3)),
@@ -131,61 +104,32 @@ TENSORS = {
     "torch": (torch.float32, (3, 2, 3)),
     "torchrgba": (torch.float32, (4, 2, 3)),
 }
-PILLOWS = {"pill": "L", "pil": "RGB", "pilrgb": "RGB", "pilrgba": "RGBA"}
 
 
-@pytest.mark.parametrize("spec", ARRAYS)
-def test_an_image_becomes_an_array(spec: str) -> None:
-    array = decoded("1.png", encoded(), spec)
-    dtype, shape = ARRAYS[spec]
-    assert (array.dtype, array.shape) == (dtype, shape)
-    assert array.flags.writeable
-    scaled = array * 255 if dtype is np.float32 else array
-    if "rgb" in spec:
-        np.testing.assert_allclose(scaled[..., :3], PIXELS)
-    else:
-        np.testing.assert_array_equal(np.rint(scaled), np.asarray(Image.fromarray(PIXELS).convert("L")))
-
-
-@pytest.mark.parametrize("spec", TENSORS)
-def test_an_image_becomes_a_tensor_with_the_channels_first(spec: str) -> None:
-    tensor = decoded("1.png", encoded(), spec)
-    dtype, shape = TENSORS[spec]
-    assert (tensor.dtype, tuple(tensor.shape)) == (dtype, shape)
-    assert tensor.is_contiguous()
-    scaled = tensor.numpy() * 255 if dtype is torch.float32 else tensor.numpy()
-    if "l" in spec:
-        np.testing.assert_array_equal(np.rint(scaled[0]), np.asarray(Image.fromarray(PIXELS).convert("L")))
-    else:
-        np.testing.assert_allclose(scaled[:3].transpose(1, 2, 0), PIXELS)
-
-
-@pytest.mark.parametrize("spec", PILLOWS)
-def test_an_image_becomes_an_image_of_pillow(spec: str) -> None:
+@pytest.mark.parametrize("spec", SPECS)
+def test_an_image_becomes_the_array_or_tensor_of_its_spec(spec: str) -> None:
     image = decoded("1.png", encoded(), spec)
-    assert (image.mode, image.size) == (PILLOWS[spec], (3, 2))
+    assert (image.dtype, tuple(image.shape)) == SPECS[spec]
+    pixels = image.numpy().transpose(1, 2, 0) if spec.startswith("torch") else image.reshape(2, 3, -1)
+    scaled = pixels * 255 if pixels.dtype == np.float32 else pixels
+    if scaled.shape[-1] == 1:
+        np.testing.assert_array_equal(np.rint(scaled[..., 0]), np.asarray(Image.fromarray(PIXELS).convert("L")))
+    else:
+        np.testing.assert_allclose(scaled[..., :3], PIXELS)
 
 
-def test_images_are_tensors_of_floats_by_default() -> None:
-    assert torch.equal(decoded("1.png", encoded()), decoded("1.png", encoded(), "torch"))
+@pytest.mark.parametrize(("spec", "mode"), [("pill", "L"), ("pil", "RGB"), ("pilrgb", "RGB"), ("pilrgba", "RGBA")])
+def test_an_image_becomes_an_image_of_pillow(spec: str, mode: str) -> None:
+    image = decoded("1.png", encoded(), spec)
+    assert (image.mode, image.size) == (mode, (3, 2))
 
 
-@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "PPM"])
-def test_formats_without_loss_give_the_pixels(form: str) -> None:
-    np.testing.assert_array_equal(decoded(f"1.{form}", encoded(form=form), "rgb8"), PIXELS)
-
-
-@pytest.mark.parametrize("extension", ["jpg", "JPEG", "webp"])
-def test_formats_with_loss_give_an_image_of_that_size(extension: str) -> None:
-    form = "WEBP" if extension == "webp" else "JPEG"
-    assert decoded(f"1.{extension}", encoded(form=form), "torchrgb8").shape == (3, 2, 3)
-
-
-def test_images_with_a_palette_or_transparency_are_converted() -> None:
-    pillow = Image.fromarray(PIXELS).quantize(8)
-    stream = io.BytesIO()
-    pillow.save(stream, "PNG")
-    np.testing.assert_array_equal(decoded("1.png", stream.getvalue(), "rgb8"), np.asarray(pillow.convert("RGB")))
+@pytest.mark.parametrize(
+    ("extension", "form"), [("BMP", "BMP"), ("tif", "TIFF"), ("ppm", "PPM"), ("jpg", "JPEG"), ("webp", "WEBP")]
+)
+def test_images_have_many_extensions_and_become_tensors_of_floats(extension: str, form: str) -> None:
+    image = decoded(f"1.{extension}", encoded(form=form))
+    assert (image.dtype, image.shape) == SPECS["torch"]
 
 
 @pytest.mark.parametrize("pixels", [PIXELS[..., 0].astype(np.uint16) * 300, PIXELS[..., 0].astype(np.float32)])
@@ -270,18 +214,20 @@ def test_a_jpeg_decoded_small_is_near_the_whole_one_resized(size: Any, subsampli
     assert 0 < mean <= 8  # 0 would be the whole one
 
 
-@pytest.mark.parametrize("spec", ["rgb8", "torchrgb8", "pil", "torch", "l", "rgba8", "torchrgba", "pilrgba", "pill"])
+@pytest.mark.parametrize("spec", ["rgb8", "torchrgba", "pill"])
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
 def test_every_spec_takes_a_size(form: str, spec: str) -> None:
-    for size, expected in [((30, 20), (30, 20)), (30, (30, 40)), ([7, 500], (7, 500)), (np.int64(600), (600, 800))]:
-        image = decoded(f"1.{form}", encoded(photo(), form), spec, size=size)
-        if spec.startswith("pil"):
-            shape = image.size[::-1]
-        else:
-            shape = tuple(image.shape[-2:]) if spec.startswith("torch") else image.shape[:2]
-        assert shape == expected
-    tall = encoded(photo(400, 300), form)
-    assert decoded(f"1.{form}", tall, "torchrgb8", size=30).shape == (3, 40, 30)
+    wide, tall = encoded(photo(), form), encoded(photo(400, 300), form)
+    for data, size, expected in [
+        (wide, (30, 20), (30, 20)),
+        (wide, 30, (30, 40)),
+        (tall, 30, (40, 30)),
+        (wide, [7, 500], (7, 500)),
+        (wide, np.int64(600), (600, 800)),
+    ]:
+        image = decoded(f"1.{form}", data, spec, size=size)
+        shape = image.size[::-1] if spec == "pill" else image.shape[-2:] if "torch" in spec else image.shape[:2]
+        assert tuple(shape) == expected
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
@@ -290,10 +236,6 @@ def test_a_narrow_image_is_not_blown_up_beyond_bounds(form: str) -> None:
     with pytest.raises(ValueError, match="60,000 × 1 would become one of 13,440,000 × 224 pixels"):
         decoded(f"1.{form}", narrow, "rgb8", size=224)
     assert decoded(f"1.{form}", narrow, "rgb8", size=(224, 224)).shape == (224, 224, 3)
-
-
-def test_an_image_of_that_size_stays_as_it_is() -> None:
-    np.testing.assert_array_equal(decoded("1.png", encoded(photo()), "rgb8", size=(300, 400)), photo())
 
 
 @pytest.mark.parametrize("spec", ["rgb8", "pil", "rgba8"])
@@ -356,10 +298,7 @@ OTHERS = {
     **{make.__name__: make for make in (cmyk, turned, two_in_one, with_bytes_too_many, paletted)},
     "grey": lambda: jpeg(mode="L"),
     "one pixel": lambda: jpeg(photo(1, 1)),
-    "PNG": lambda: encoded(photo()),
     "PNG of 1 bit": lambda: encoded(photo()[..., 0] > 100),
-    "WEBP": lambda: encoded(photo(), "WEBP"),
-    "GIF": lambda: encoded(photo(), "GIF"),
 }
 
 
@@ -407,71 +346,55 @@ def test_a_named_decoder_raises_for_what_it_cannot_decode(make: Callable[[], byt
     assert [path for path, _ in dp] == ["2.jpg"]
 
 
-def test_a_cut_jpeg_is_pillows_error_whatever_decodes() -> None:
-    with pytest.raises(OSError, match="truncated"):
-        decoded("1.jpg", jpeg()[:5000], "rgb8")
-
-
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("handlers", "arguments", "error", "message"),
     [
-        ({"decoder": "cv2"}, ValueError, "no decoder 'cv2' of images of mode RGB: there are auto, pil, simplejpeg, "),
-        ({"image_spec": "rgba", "decoder": "simplejpeg"}, ValueError, "of mode RGBA: there are auto, pil$"),
-        ({"image_spec": "pil", "decoder": "simplejpeg"}, ValueError, "of images of Pillow: there are auto, pil$"),
-        ({"size": 0}, ValueError, "size must be at least 1"),
-        ({"size": (3, 0)}, ValueError, "each side of size must be at least 1"),
-        ({"size": (3, 2.5)}, TypeError, "each side of size must be a whole number"),
-        ({"size": (1, 2, 3)}, TypeError, "for the shorter side, or \\(height, width\\), and is \\(1, 2, 3\\)"),
-        ({"size": "224"}, TypeError, "for the shorter side, or \\(height, width\\), and is '224'"),
-        ({"size": 2.5}, TypeError, "size must be a whole number, and is 2.5"),
+        ("rgb16", {}, ValueError, "no image spec 'rgb16': there are l8, rgb8, "),
+        (3, {}, TypeError, "a handler must be a function or another callable, and is 3"),
+        (len, {}, ValueError, "a handler will be called with 2 arguments, and cannot be"),
+        ("rgb8", {"key_fn": "png"}, TypeError, "key_fn must be a function"),
+        ("rgb8", {"on_error": ps.Retry(2)}, ValueError, "on_error cannot be a Retry here"),
+        ("rgb8", {"decoder": "cv2"}, ValueError, "no decoder 'cv2' of images of mode RGB: there are auto, pil, simple"),
+        ("rgba", {"decoder": "simplejpeg"}, ValueError, "of mode RGBA: there are auto, pil$"),
+        ("pil", {"decoder": "simplejpeg"}, ValueError, "of images of Pillow: there are auto, pil$"),
+        ("rgb8", {"size": 0}, ValueError, "size must be at least 1"),
+        ("rgb8", {"size": 2.5}, TypeError, "size must be a whole number"),
+        ("rgb8", {"size": (3, 0)}, ValueError, "each side of size must be at least 1"),
+        ("rgb8", {"size": (3, 2.5)}, TypeError, "each side of size must be a whole number"),
+        ("rgb8", {"size": (1, 2, 3)}, TypeError, "for the shorter side, or \\(height, width\\), and is \\(1, 2, 3\\)"),
     ],
 )
-def test_wrong_decoders_and_sizes_are_refused_at_construction(
-    arguments: dict[str, Any], error: type[Exception], message: str
+def test_wrong_arguments_are_refused_at_construction(
+    handlers: Any, arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    spec = arguments.pop("image_spec", "rgb8")
     with pytest.raises(error, match=message):
-        IterableWrapper([]).routed_decode(spec, **arguments)
+        IterableWrapper([]).routed_decode(handlers, **arguments)
+
+
+def decode_jpeg(*arguments: Any) -> Any:
+    raise RuntimeError("could not load the image extension")
+
+
+BROKEN = types.ModuleType("torchvision.io")
+vars(BROKEN)["decode_jpeg"] = decode_jpeg
 
 
 @pytest.mark.parametrize(
-    ("name", "module", "what"),
+    ("name", "module", "stand_in", "text"),
     [
-        ("simplejpeg", "simplejpeg", r'pip install "penstock\[image\]"'),
-        ("torchvision", "torchvision.io", "install the build of it that is for this torch"),
-        ("torchcodec", "torchcodec.decoders", "install the build of it that is for this torch"),
+        ("simplejpeg", "simplejpeg", None, r'pip install "penstock\[image\]"'),
+        ("torchvision", "torchvision.io", None, "install the build of it that is for this torch"),
+        ("torchvision", "torchvision.io", BROKEN, "could not load the image extension"),
     ],
 )
-def test_a_decoder_that_is_missing_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, name: str, module: str, what: str
+def test_a_decoder_that_does_not_work_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str, stand_in: Any, text: str
 ) -> None:
-    usable.cache_clear()
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=f"decoder='{name}' does not work here .*{what}"):
-        IterableWrapper([]).routed_decode(decoder=name)
-
-
-def test_a_decoder_that_loads_and_cannot_decode_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = types.ModuleType("torchvision.io")
-
-    def decode_jpeg(*arguments: Any) -> Any:
-        raise RuntimeError("could not load the image extension")
-
-    broken.decode_jpeg = decode_jpeg  # type: ignore[attr-defined]
     usable.cache_clear()
     monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
-    monkeypatch.setitem(sys.modules, "torchvision.io", broken)
-    with pytest.raises(ImportError, match="could not load the image extension"):
-        IterableWrapper([]).routed_decode(decoder="torchvision")
-
-
-def test_worker_processes_decode_as_this_one_does() -> None:
-    files = [("1.jpg", jpeg()), ("2.png", encoded(photo()))] * 2
-    dp = IterableWrapper(files).sharding_filter().routed_decode("torchrgb8", decoder="auto", size=(64, 48))
-    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_workers=2)) as loader:
-        in_workers = [image for _, image in loader]
-    assert [tuple(image.shape) for image in in_workers] == [(3, 64, 48)] * 4
-    assert all(torch.equal(image, here) for image, (_, here) in zip(in_workers, dp, strict=True))
+    monkeypatch.setitem(sys.modules, module, stand_in)
+    with pytest.raises(ImportError, match=f"decoder='{name}' does not work here .*{text}"):
+        IterableWrapper([]).routed_decode(decoder=name)
 
 
 # handlers
@@ -486,12 +409,7 @@ def test_the_first_handler_that_gives_something_wins() -> None:
     assert decoded("1.text", b"one", upper, decode_text) == "one"
     assert decoded("1.json", b"[1]", upper, decode_text) == b"[1]"
     assert decoded("1.txt", b"one", lambda extension, data: 0) == 0
-
-
-def test_a_string_stands_for_all_default_handlers() -> None:
-    assert decoded("1.txt", b"one", "rgb8") == "one"
-    assert decoded("1.txt", b"one", upper, "rgb8") == "ONE"
-    assert decoded("1.png", encoded(), upper, "rgb8").dtype == np.uint8
+    assert decoded("1.png", encoded(), upper, "rgb8").dtype == np.uint8  # a text stands for all default handlers
     assert decoded("1.json", b"[1]", *default_handlers("rgb8")) == [1]
 
 
@@ -502,46 +420,13 @@ def test_key_fn_makes_the_extension_out_of_the_path() -> None:
         seen.append(extension)
         return data
 
-    decoded("a/1.seg.png", b"x", remember, key_fn=lambda path: path.upper())
+    decoded("a/1.seg.png", b"x", remember, key_fn=str.upper)
     list(IterableWrapper([{"__key__": "a/1", ".seg.png": b"x"}]).routed_decode(remember, key_fn=str.upper))
     list(IterableWrapper([{"seg.png": b"x"}]).routed_decode(remember))
     assert seen == ["A/1.SEG.PNG", "A/1.SEG.PNG", "png"]
 
 
-@pytest.mark.parametrize(
-    ("path", "extension"),
-    [("a.b/c", ""), ("a.seg.PNG", "png"), (".png", "png"), ("a\\b.c\\d", ""), ("s3://b/a.b.npy", "npy")],
-)
-def test_the_extension_is_what_follows_the_last_dot_of_the_name(path: str, extension: str) -> None:
-    assert extension_extract_fn(path) == extension
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (("rgb16",), ValueError, "no image spec 'rgb16': there are l8, rgb8, "),
-        ((3,), TypeError, "a handler must be a function or another callable, and is 3"),
-        ((len,), ValueError, "a handler will be called with 2 arguments, and cannot be"),
-    ],
-)
-def test_wrong_handlers_are_refused_at_construction(arguments: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        IterableWrapper([]).routed_decode(*arguments)
-
-
-def test_a_wrong_key_fn_is_refused_at_construction() -> None:
-    with pytest.raises(TypeError, match="key_fn must be a function or another callable, and is 'png'"):
-        IterableWrapper([]).routed_decode(key_fn="png")
-
-
 # streams
-
-
-@pytest.mark.parametrize("path", ["1.txt", "1.raw"])
-def test_streams_are_read_and_closed(path: str) -> None:
-    stream = io.BytesIO(b"one")
-    decoded(path, stream)
-    assert stream.closed
 
 
 class Failing(io.BytesIO):
@@ -552,37 +437,15 @@ class Failing(io.BytesIO):
 @pytest.mark.parametrize("stream", [Failing(b""), io.BytesIO(b"no image"), io.StringIO("no bytes")])
 def test_all_streams_are_closed_when_one_cannot_be_decoded(stream: Any) -> None:
     other = io.BytesIO(b"one")
-    with pytest.raises((OSError, TypeError)):
+    with pytest.raises((OSError, TypeError), match="connection|cannot identify|open it with mode='b'"):
         list(IterableWrapper([{"__key__": "1", ".png": stream, ".txt": other}], deepcopy=False).routed_decode())
     assert stream.closed
     assert other.closed
 
 
-def test_a_stream_open_as_text_is_refused_with_what_to_do(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "1.txt").write_text("one")
-    with pytest.raises(TypeError, match="open it with mode='b'") as caught:
-        list(IterableWrapper([str(tmp_path / "1.txt")]).open_files().routed_decode())
-    assert f"'{tmp_path / '1.txt'}'" in notes_of(caught.value)
-
-
 # what cannot be decoded
 
 WHOLE = encoded(np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8))
-CORRUPT = {
-    "cut": WHOLE[: len(WHOLE) // 2],
-    "garbage": b"no image at all",
-    "empty": b"",
-    "a chunk of a wrong length": WHOLE[:33] + (100).to_bytes(4, "big") + WHOLE[37:],
-    "a broken checksum": WHOLE[:29] + b"abcd" + WHOLE[33:],
-}
-
-
-@pytest.mark.parametrize("data", CORRUPT.values(), ids=CORRUPT)
-def test_a_corrupt_image_is_one_error_that_names_operator_and_path(data: bytes) -> None:
-    with pytest.raises(OSError) as caught:  # noqa: PT011  # every text of Pillow's
-        list(IterableWrapper([("t.tar/7.png", data)]).routed_decode("rgb8").map(np.copy).batch(2))
-    assert notes_of(caught.value).count("penstock: ") == 1
-    assert "raised in RoutedDecoder('rgb8'), on ('t.tar/7.png', " in notes_of(caught.value)
 
 
 def test_a_corrupt_image_in_a_sample_is_named_by_sample_and_entry() -> None:
@@ -595,11 +458,16 @@ def test_a_corrupt_image_in_a_sample_is_named_by_sample_and_entry() -> None:
 @pytest.mark.parametrize(
     ("path", "data", "error"),
     [
+        ("cut.png", WHOLE[: len(WHOLE) // 2], OSError),
+        ("wrong length.png", WHOLE[:33] + (100).to_bytes(4, "big") + WHOLE[37:], OSError),
+        ("wrong checksum.png", WHOLE[:29] + b"abcd" + WHOLE[33:], OSError),
+        ("cut.jpg", jpeg()[:5000], OSError),
+        ("empty.png", b"", OSError),
         ("1.txt", b"\xff\xfe", UnicodeDecodeError),
         ("1.cls", b"cat", ValueError),
         ("1.json", b"{", json.JSONDecodeError),
         ("1.npy", b"garbage", ValueError),
-        ("1.npz", b"garbage", Exception),
+        ("1.npz", b"garbage", ValueError),
         ("1.pt", b"garbage", Exception),
     ],
 )
@@ -646,43 +514,6 @@ def test_an_image_without_pillow_says_what_to_install(monkeypatch: pytest.Monkey
         decoded("1.png", image, "rgb8")
 
 
-@pytest.mark.parametrize("item", [3, b"bytes", ("a", b"b", "c")])
-def test_an_item_of_another_kind_is_an_error_with_the_item(item: Any) -> None:
-    with pytest.raises(TypeError, match="a pair of a path and a stream, or a dict") as caught:
-        list(IterableWrapper([item]).routed_decode())
-    assert f"on {item!r}" in notes_of(caught.value)
-
-
-# passes
-
-
-def test_a_chain_with_a_decoder_pickles() -> None:
-    dp = IterableWrapper([("1.png", encoded()), ("1.txt", b"one")]).routed_decode("rgb8")
-    again = pickle.loads(pickle.dumps(dp))
-    assert [type(value) for _, value in again] == [np.ndarray, str]
-    for handler in (ImageDecoder("rgb8"), ImageDecoder("rgb8", "simplejpeg", (8, 8))):
-        again = pickle.loads(pickle.dumps(handler))
-        assert again == handler
-        assert differences(again("jpg", jpeg()), handler("jpg", jpeg())) == (0, 0)
-
-
-FILES = [(f"t.tar/{n}.{suffix}", data) for n in range(3) for suffix, data in [("txt", b"one"), ("cls", b"1")]]
-CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "pairs": lambda: IterableWrapper(FILES).routed_decode(),
-    "samples": lambda: IterableWrapper(FILES).webdataset().routed_decode(),
-    "shuffled": lambda: IterableWrapper(FILES).shuffle().set_seed(0).routed_decode(),
-    "torch's": lambda: RoutedDecoder(TorchIterableWrapper(FILES)),
-}
-
-
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> None:
-    assert_resumes_everywhere(make)
-
-
-# what becomes of what cannot be decoded
-
-
 def test_files_that_cannot_be_decoded_are_skipped_counted_and_closed() -> None:
     broken, after = io.BytesIO(b"no image"), io.BytesIO(b"2")
     items = [("1.cls", b"1"), ("a.png", broken), ("2.cls", after), 3, ("3.cls", b"three")]
@@ -692,18 +523,8 @@ def test_files_that_cannot_be_decoded_are_skipped_counted_and_closed() -> None:
     assert after.closed
     stats = dp.stats()["routed_decode"]
     assert stats["skipped"] == 3
-    assert stats["last_errors"][0].endswith("on ('a.png', <BytesIO>)")
-    with pytest.raises(TypeError, match="its length is unknown"):
-        len(dp)
-
-
-def test_only_so_many_and_only_errors_of_a_kind_are_skipped() -> None:
-    items = [("1.cls", b"one"), ("2.cls", b"2"), ("3.cls", b"three")]
-    dp = IterableWrapper(items).routed_decode(on_error=ps.Skip(limit=1, errors=ValueError))
-    with pytest.raises(ValueError, match="three"):
-        list(dp)
-    with pytest.raises(ValueError, match="one"):
-        list(IterableWrapper(items).routed_decode(on_error=ps.Skip(errors=OSError)))
+    assert "on ('a.png', <BytesIO>)" in stats["last_errors"][0]
+    assert "a pair of a path and a stream, or a dict" in stats["last_errors"][1]
 
 
 def test_a_sample_with_an_entry_that_cannot_be_decoded_is_left_out_whole() -> None:
@@ -712,13 +533,3 @@ def test_a_sample_with_an_entry_that_cannot_be_decoded_is_left_out_whole() -> No
     dp = IterableWrapper(samples, deepcopy=False).routed_decode(on_error="skip")
     assert list(dp) == [{"__key__": "2", ".cls": 2}]
     assert unread.closed
-
-
-def test_what_was_read_of_a_stream_cannot_be_decoded_again() -> None:
-    with pytest.raises(ValueError, match="on_error cannot be a Retry here"):
-        IterableWrapper([]).routed_decode(on_error=ps.Retry(2))
-
-
-def test_resumes_after_every_item_where_some_are_skipped() -> None:
-    items = [(f"{n}.cls", str(n).encode() if n % 2 else b"x") for n in range(6)]
-    assert_resumes_everywhere(lambda: IterableWrapper(items).routed_decode(on_error="skip"))

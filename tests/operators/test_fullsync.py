@@ -4,13 +4,12 @@ import pytest
 import torch.distributed as dist
 
 import penstock as ps
-from penstock.registry import apply_sharding
 from ranks import run_ranks
 
 numbers = ps.iter.IterableWrapper
 
 
-def test_uneven_ranks_stop_together_epoch_after_epoch_and_leave_no_thread(tmp_path):
+def test_uneven_ranks_stop_together_and_leave_no_thread(tmp_path):
     said = run_ranks(
         tmp_path,
         """
@@ -35,29 +34,6 @@ def test_uneven_ranks_stop_together_epoch_after_epoch_and_leave_no_thread(tmp_pa
     assert said[1][0] == [[1, 3, 5]] * 2
     assert [rest[1] for rest in said] == [0, 0]
     assert all(rest[2] <= 2 for rest in said)  # gloo's own: not more with every chain
-
-
-def test_each_rank_resumes_from_its_own_state(tmp_path):
-    said = run_ranks(
-        tmp_path,
-        """
-        from penstock.registry import apply_sharding
-        def chain():
-            dp = ps.iter.IterableWrapper(range(11)).sharding_filter().fullsync(timeout=20)
-            apply_sharding(dp, ranks, rank)
-            return dp
-        whole = list(chain())
-        for after in range(len(whole) + 1):
-            dp = chain()
-            iterator = iter(dp)
-            head = [next(iterator) for _ in range(after)]
-            resumed = chain()
-            resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
-            assert head + list(resumed) == whole, after
-        say(whole)
-        """,
-    )
-    assert said == [[[0, 2, 4, 6, 8]], [[1, 3, 5, 7, 9]]]
 
 
 def test_ranks_that_resume_at_different_places_lose_nothing(tmp_path):
@@ -161,8 +137,7 @@ def test_without_ranks_it_is_an_error_that_says_what_to_do():
 def test_a_world_begun_anew_is_joined_anew():
     if dist.is_initialized():
         dist.destroy_process_group()
-    dp = numbers(range(3)).sharding_filter().fullsync()
-    apply_sharding(dp, 1, 0)
+    dp = numbers(range(3)).fullsync()
     for _ in range(2):
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         try:

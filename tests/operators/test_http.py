@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import logging
-import pickle
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,20 +18,10 @@ import penstock as ps
 from http_server import CONTENT, LARGE
 from penstock.pipes.iter import GDriveReader, HttpReader, IterableWrapper, OnlineReader
 from penstock.testing import check_operator
-from resuming import assert_resumes_everywhere
-
-READERS = [HttpReader, GDriveReader, OnlineReader]
 
 
 def read(*urls: str, **arguments: Any) -> list[tuple[str, bytes]]:
     return list(IterableWrapper(urls).read_from_http(**arguments).read_from_stream())
-
-
-def counts(web: str) -> dict[str, int]:
-    """How often each path was asked for."""
-    with urllib.request.urlopen(f"{web}/counts", timeout=30) as answer:
-        told: dict[str, int] = json.load(answer)
-        return told
 
 
 def connections(web: str) -> int:
@@ -45,35 +33,20 @@ def connections(web: str) -> int:
 # HTTP
 
 
-def test_each_url_comes_with_a_stream_of_bytes(web: str) -> None:
-    urls = [f"{web}/file/a.txt", f"{web}/file/large"]
-    assert read(*urls) == [(urls[0], CONTENT), (urls[1], LARGE)]
-    [(_, stream)] = IterableWrapper(urls[:1]).read_from_http()
-    assert stream.readline() == b"one\n"
-    assert list(stream) == [b"two\n", b"three\n"]
-    assert not stream.seekable()
+def test_each_url_comes_with_a_stream_of_bytes_that_stays_readable(web: str) -> None:
+    urls = [f"{web}/file/large", f"{web}/file/a.txt", f"{web}/redirect/3"]
+    opened = list(IterableWrapper(urls).read_from_http())
+    assert [url for url, _ in opened] == urls
+    large, lines, redirected = (stream for _, stream in opened)
+    assert large.read(2) == b"\x00\x01"
+    assert list(lines) == [b"one\n", b"two\n", b"three\n"]
+    assert redirected.read() == CONTENT
+    assert large.read() == LARGE[2:]
+    assert not large.seekable()
 
 
-def test_streams_that_somebody_holds_stay_readable_whatever_else_is_read(web: str) -> None:
-    urls = [f"{web}/file/large", f"{web}/file/a.txt"]
-    streams = [stream for _, stream in IterableWrapper(urls).read_from_http()]
-    assert streams[0].read(2) == b"\x00\x01"
-    assert streams[1].read() == CONTENT
-    assert streams[0].read() == LARGE[2:]
-
-
-def test_redirects_are_followed_and_the_url_stays_the_one_asked_for(web: str) -> None:
-    url = f"{web}/redirect/3"
-    assert read(url) == [(url, CONTENT)]
-
-
-def test_what_the_server_packed_for_the_way_is_unpacked(web: str) -> None:
+def test_what_the_server_packed_for_the_way_is_unpacked_and_an_archive_stays_one(web: str) -> None:
     assert [content for _, content in read(f"{web}/gzip", f"{web}/chunked")] == [CONTENT] * 2
-
-
-def test_an_archive_that_is_said_to_be_packed_for_the_way_stays_an_archive(web: str) -> None:
-    import gzip
-
     [(_, content)] = read(f"{web}/archive/a.gz")
     assert gzip.decompress(content) == CONTENT
 
@@ -91,20 +64,14 @@ def test_arguments_of_requests_reach_the_server_and_are_not_shown(web: str) -> N
     assert "hush" not in repr(dp) + "".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("status", [404, 500])
-def test_an_error_status_raises_and_names_the_url(web: str, status: int) -> None:
-    url = f"{web}/status/{status}"
-    with pytest.raises(requests.HTTPError, match=rf"{status} .* for url: {url}") as caught:
+def test_an_error_status_raises_and_names_the_url(web: str) -> None:
+    url = f"{web}/status/404"
+    with pytest.raises(requests.HTTPError, match=rf"404 .* for url: {url}") as caught:
         read(url)
     assert isinstance(caught.value, OSError)
-    assert caught.value.response.status_code == status
+    assert caught.value.response.status_code == 404
     assert connections(web) == 0  # although the error holds the answer
     assert f"raised in HttpReader(), on '{url}'" in caught.value.__notes__[0]
-
-
-def test_a_server_that_refuses_is_an_error(web: str) -> None:
-    with pytest.raises(requests.ConnectionError, match="refused"):
-        read("http://127.0.0.1:1/a")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +83,7 @@ def test_a_silent_server_is_an_error_after_the_timeout(web: str, what: str, erro
         read(f"{web}/{what}", timeout=0.2)
 
 
-@pytest.mark.parametrize(
-    ("timeout", "expected"), [(None, 60.0), (3, 3), ((None, None), (None, None)), ((1, 2), (1, 2))]
-)
+@pytest.mark.parametrize(("timeout", "expected"), [(None, 60.0), ((None, None), (None, None))])
 def test_a_server_may_be_silent_for_a_minute_where_nothing_else_is_said(
     web: str, timeout: Any, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,56 +138,41 @@ def test_a_retry_gets_what_a_flaky_server_gives_in_the_end(web: str, fault: str,
         read(f"{url}/again", on_error=ps.Retry(1, backoff=0))
 
 
-def test_a_refused_connection_is_tried_again_too() -> None:
-    dp = IterableWrapper(["http://127.0.0.1:1/a"]).read_from_http(on_error=ps.Retry(2, backoff=0, then="skip"))
-    assert list(dp) == []
-    assert dp.stats()["read_from_http"] | {"last_errors": []} == {"skipped": 1, "retried": 2, "last_errors": []}
-
-
-@pytest.mark.parametrize("arguments", [{"skip_on_error": True}, {"on_error": "skip"}, {"on_error": ps.Skip(limit=3)}])
-@pytest.mark.parametrize("reader", [HttpReader, OnlineReader])
-def test_urls_that_fail_are_left_out(web: str, reader: Any, arguments: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("arguments", [{"skip_on_error": True}, {"on_error": ps.Skip(limit=3)}])
+def test_urls_that_fail_are_left_out(web: str, arguments: Any, caplog: pytest.LogCaptureFixture) -> None:
     urls = [f"{web}/status/404", f"{web}/file/a.txt", "nonsense", "http://127.0.0.1:1/a"]
-    dp = reader(IterableWrapper(urls), **arguments)
+    dp = OnlineReader(IterableWrapper(urls), **arguments)
     with caplog.at_level(logging.WARNING, "penstock"):
         assert [(url, stream.read()) for url, stream in dp] == [(urls[1], CONTENT)]
     assert next(iter(dp.stats().values()))["skipped"] == 3
     assert "404 Client Error" in caplog.text
-    with pytest.raises(TypeError, match="leaves out items"):
-        len(dp)
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_skip_on_error_and_on_error_are_two_names_of_one_argument(reader: Any) -> None:
-    with pytest.raises(ValueError, match="skip_on_error=True is the old form of on_error='skip'"):
-        reader(IterableWrapper([]), skip_on_error=True, on_error=ps.Retry(3))
 
 
 @pytest.mark.parametrize(
-    ("url", "error", "message"),
+    ("url", "arguments", "error", "message"),
     [
-        ("shelf/a.txt", ValueError, "No scheme supplied"),
-        ("gopher://a", ValueError, "No connection adapters"),
-        (3, TypeError, "must be a string"),
+        ("shelf/a.txt", {}, ValueError, "No scheme supplied"),
+        ("gopher://a", {}, ValueError, "No connection adapters"),
+        (3, {}, TypeError, "must be a string"),
+        ("", {"skip_on_error": True, "on_error": ps.Retry(3)}, ValueError, "skip_on_error=True is the old form of"),
     ],
 )
-def test_what_is_no_url_is_an_error(url: Any, error: type[Exception], message: str) -> None:
+def test_wrong_urls_and_arguments_are_errors(
+    url: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        list(IterableWrapper([url]).read_from_http())
+        list(IterableWrapper([url]).read_from_http(**arguments))
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_without_requests_construction_says_what_to_install(reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_requests_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "requests", None)
     with pytest.raises(ImportError, match=r'pip install "penstock\[http\]"'):
-        reader(IterableWrapper([]))
+        HttpReader(IterableWrapper([]))
 
 
 def test_importing_the_package_imports_none_of_the_optional_libraries() -> None:
-    code = (
-        "import sys, penstock; found = {'requests', 'iopath', 'aistore', 'datasets'} & {*sys.modules}; assert not found"
-    )
-    subprocess.run([sys.executable, "-c", code + ", found"], check=True, timeout=60)
+    code = "import sys, penstock; found = {'requests', 'iopath', 'aistore', 'datasets'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", f"{code}; assert not found, found"], check=True, timeout=60)
 
 
 # Google Drive
@@ -233,14 +183,17 @@ def drive(web: str, name: str, **arguments: Any) -> list[tuple[str, bytes]]:
     return list(IterableWrapper([url]).read_from_gdrive(**arguments).read_from_stream())
 
 
-def test_a_small_file_comes_with_its_name_after_one_request(web: str) -> None:
-    before = counts(web).get("/uc", 0)
-    assert drive(web, "small") == [("small.txt", b"/uc?export=download&id=small")]
-    assert counts(web)["/uc"] == before + 1
-
-
-def test_a_large_file_is_confirmed(web: str) -> None:
-    assert drive(web, "large") == [("large.txt", LARGE)]
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("small", ("small.txt", b"/uc?export=download&id=small")),
+        ("large", ("large.txt", LARGE)),  # after a confirmation
+        ("umlaut", ("Grüße.txt", b"/uc?export=download&id=umlaut")),
+        ("climber", ("climber.txt", b"/uc?export=download&id=climber")),  # its name leads to another folder
+    ],
+)
+def test_a_file_in_drive_comes_with_its_name(web: str, name: str, expected: tuple[str, bytes]) -> None:
+    assert drive(web, name) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -260,16 +213,6 @@ def test_a_page_in_place_of_a_file_is_an_error_that_says_why(web: str, name: str
     del caught
     gc.collect()
     assert connections(web) == 0
-
-
-def test_a_missing_file_in_drive_is_an_error_of_http(web: str) -> None:
-    with pytest.raises(requests.HTTPError, match="404"):
-        drive(web, "missing")
-
-
-@pytest.mark.parametrize(("name", "expected"), [("umlaut", "Grüße.txt"), ("climber", "climber.txt")])
-def test_the_name_is_decoded_and_leads_nowhere_else(web: str, name: str, expected: str) -> None:
-    assert [name for name, _ in drive(web, name)] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -293,54 +236,11 @@ def test_urls_for_downloading_and_for_sharing_are_read_from_drive(
     assert list(dp) == [("one.txt", (host + expected).encode())]
 
 
-@pytest.mark.parametrize("host", ["drive.google.com.example.org", "mydrive.google.com", "example.org"])
+@pytest.mark.parametrize("host", ["drive.google.com.example.org", "mydrive.google.com"])
 def test_the_online_reader_takes_only_googles_hosts_for_drive(web: str, host: str) -> None:
     url = f"http://{host}/uc?id=one"
     assert list(OnlineReader(IterableWrapper([url]), proxies={"http": web}).read_from_stream()) == [(url, url.encode())]
 
 
-def test_the_online_reader_reads_other_urls_as_http(web: str) -> None:
-    url = f"{web}/file/a.txt"
-    assert list(OnlineReader(IterableWrapper([url])).read_from_stream()) == [(url, CONTENT)]
-
-
-# Laws
-
-
-MAKERS: list[Callable[[str], Any]] = [
-    lambda web: IterableWrapper([f"{web}/file/a", f"{web}/gzip", f"{web}/chunked"]).read_from_http(),
-    lambda web: IterableWrapper([f"{web}/uc?id=a", f"{web}/uc?id=large"]).read_from_gdrive(),
-    lambda web: IterableWrapper([f"{web}/file/a", f"{web}/file/b"]).read_from_remote(),
-]
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_readers_hold_the_laws_over_a_server(web: str, make: Callable[[str], Any]) -> None:
-    check_operator(lambda: make(web))
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_readers_resume(web: str, make: Callable[[str], Any]) -> None:
-    assert_resumes_everywhere(lambda: make(web).read_from_stream(), passes=2)
-
-
-def test_resuming_asks_for_nothing_again(web: str) -> None:
-    urls = [f"{web}/file/resumed/{number}" for number in range(3)]
-    dp = IterableWrapper(urls).read_from_http()
-    assert [url for url, _ in dp.take(2)] == urls[:2]
-    resumed = IterableWrapper(urls).read_from_http()
-    resumed.load_state_dict(dp.state_dict())
-    assert [url for url, _ in resumed] == urls[2:]
-    asked = counts(web)
-    assert [asked[f"/file/resumed/{number}"] for number in range(3)] == [1, 1, 1]
-
-
-def test_a_chain_that_holds_streams_can_be_pickled(web: str) -> None:
-    dp = IterableWrapper([f"{web}/file/a.txt"]).read_from_http(headers={"a": "b"}, on_error="skip").read_from_stream()
-    next(iter(dp))
-    assert list(pickle.loads(pickle.dumps(dp))) == list(dp)
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_len_is_the_sources(reader: Any) -> None:
-    assert len(reader(IterableWrapper(["a", "b"]))) == 2
+def test_reading_from_drive_holds_the_laws(web: str) -> None:
+    check_operator(lambda: IterableWrapper([f"{web}/uc?id=a", f"{web}/uc?id=large"]).read_from_gdrive())

@@ -1,7 +1,5 @@
 """in_memory_cache: a source is read once, a limit is one of real sizes, and every pass is the same."""
 
-import copy
-import dataclasses
 import io
 import pickle
 from itertools import islice
@@ -11,10 +9,8 @@ import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock import check_operator
 from penstock.pipes.bases.sizes import size_of
 from penstock.registry import Throttle
 from resuming import (
@@ -24,7 +20,6 @@ from resuming import (
     loader_over,
     loader_resumed,
     passed_on,
-    resumed_chain,
     seeded,
 )
 
@@ -44,9 +39,6 @@ class Counted:
             self.taken.append(item)
             yield item
 
-    def __len__(self):
-        return len(self.items)
-
 
 def cached(items, size=None):
     source = Counted(items)
@@ -55,16 +47,11 @@ def cached(items, size=None):
 
 @pytest.mark.parametrize("size", [None, 1])
 def test_after_a_whole_pass_the_source_is_never_touched(size):
-    source, dp = cached(range(5), size)
-    for _ in range(3):
-        assert list(dp) == [0, 1, 2, 3, 4]
-    assert source.taken == [0, 1, 2, 3, 4]
-    assert len(dp) == 5
-
-
-def test_the_same_objects_are_handed_out_again():
-    _, dp = cached([[], []])
-    assert all(first is second for first, second in zip(list(dp), list(dp), strict=True))
+    source, dp = cached([[0], [1], [2]], size)
+    first = list(dp)
+    for _ in range(2):
+        assert all(one is other for one, other in zip(list(dp), first, strict=True))
+    assert source.taken == first == [[0], [1], [2]]
 
 
 def test_what_a_pass_that_was_given_up_had_read_is_read_again():
@@ -86,25 +73,6 @@ def test_after_an_error_of_the_source_it_is_read_again():
     with pytest.raises(ValueError, match="once"):
         list(dp)
     assert list(dp) == list(dp) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.zeros(MB // 16),
-        lambda: np.zeros(MB // 4, dtype=np.uint8),
-        lambda: b"x" * (MB // 4),
-        lambda: {"deep": [("x" * (MB // 4),)]},
-        lambda: torch.zeros(MB // 16)[:1],
-        lambda: np.zeros(MB // 4, dtype=np.uint8)[:1],
-    ],
-    ids=["tensor", "array", "bytes", "text deep inside", "view of a tensor", "view of an array"],
-)
-def test_the_limit_is_one_of_the_real_size_of_the_items(make):
-    dp = ps.iter.IterableWrapper(range(10)).map(lambda _: make()).in_memory_cache(1)
-    with pytest.warns(UserWarning, match="has room for 3 items in its 1 MB"):
-        list(dp)
-    assert len(dp._kept) == 3
 
 
 def test_over_the_limit_one_warning_tells_and_the_rest_is_read_in_each_pass():
@@ -140,13 +108,9 @@ def test_a_limit_of_nothing_keeps_nothing_and_a_small_item_behind_a_large_one_is
 
 
 @ROOM_FOR
-@pytest.mark.parametrize(
-    ("wrapper", "size"),
-    [(ps.iter.IterableWrapper, None), (ps.iter.IterableWrapper, 1), (TorchIterableWrapper, None)],
-    ids=["all", "some", "all of torch's"],
-)
-def test_every_pass_over_a_shuffled_source_has_each_item_once_in_the_order_of_the_first(wrapper, size):
-    dp = wrapper(range(8)).shuffle().map(lambda n: (n, b"x" * (MB // 4))).in_memory_cache(size)
+@pytest.mark.parametrize("size", [None, 1], ids=["all", "some"])
+def test_every_pass_over_a_shuffled_source_has_the_order_of_the_first(size):
+    dp = ps.iter.IterableWrapper(range(8)).shuffle().map(lambda n: (n, b"x" * (MB // 4))).in_memory_cache(size)
     passes = [[n for n, _ in dp] for _ in range(3)]
     assert sorted(passes[0]) == [*range(8)]
     assert passes == [passes[0]] * 3
@@ -154,29 +118,16 @@ def test_every_pass_over_a_shuffled_source_has_each_item_once_in_the_order_of_th
 
 @ROOM_FOR
 @pytest.mark.parametrize("size", [None, 0.0001, 0])
-@pytest.mark.parametrize("seed", [None, 1])
-def test_resumes_everywhere(size, seed):
-    def make():
-        numbers = ps.iter.IterableWrapper(range(6))
-        source = numbers if seed is None else numbers.shuffle(buffer_size=3).set_seed(seed)
-        return source.in_memory_cache(size)
-
-    assert_resumes_everywhere(make)
-    check_operator(make)
-
-
-@ROOM_FOR
-@pytest.mark.parametrize("size", [None, 0.0001, 0])
 @pytest.mark.parametrize(
     "behind",
     [
+        lambda dp: dp,
         lambda dp: dp.header(3),
-        lambda dp: dp.zip(ps.iter.IterableWrapper(range(3))),
         lambda dp: dp.mix(ps.iter.IterableWrapper([7]), weights=[1, 1], until="shortest").set_seed(2),
     ],
-    ids=["header", "zip", "mix"],
+    ids=["whole", "header", "mix"],
 )
-def test_passes_that_are_given_up_resume_in_the_order_of_the_first(size, behind):
+def test_passes_whole_or_given_up_resume_in_the_order_of_the_first(size, behind):
     def make():
         source = ps.iter.IterableWrapper(range(6)).shuffle().set_seed(1)
         return behind(source.in_memory_cache(size))
@@ -184,35 +135,12 @@ def test_passes_that_are_given_up_resume_in_the_order_of_the_first(size, behind)
     assert_resumes_everywhere(make)
 
 
-@ROOM_FOR
-@pytest.mark.parametrize("size", [None, 0])
-@pytest.mark.parametrize("join", ["zip", "mux_longest", "concat"])
-def test_a_cache_behind_joined_branches_resumes(size, join):
-    def make():
-        one, other = ps.iter.IterableWrapper(range(6)).shuffle().set_seed(1).fork(2)
-        return getattr(one, join)(other.map(str)).in_memory_cache(size)
-
-    assert_resumes_everywhere(make)
-
-
-def test_a_pass_after_one_that_was_given_up_has_its_order():
-    dp = ps.iter.IterableWrapper(range(9)).shuffle().in_memory_cache()
-    begun = dp.take(4)
-    assert dp.take(4) == begun
-
-
 def test_a_cache_read_in_part_keeps_its_order():
     def make():
         return ps.iter.IterableWrapper(range(30)).shuffle().in_memory_cache().header(3)
 
     whole = seeded(make)
-    expected = [[*whole] for _ in range(4)]
-    for epochs in (1, 2, 3):
-        dp = seeded(make)
-        for _ in range(epochs):
-            list(dp)
-        assert [*resumed_chain(make, dp.state_dict())] == expected[epochs]
-    assert expected[1] == expected[0]
+    assert list(whole) == list(whole)
     assert_resumes_twice_everywhere(make)
 
 
@@ -244,39 +172,30 @@ def test_a_state_is_small_and_a_resumed_pass_fills_the_memory_again():
     assert len(source.taken) == 4
 
 
-def test_a_state_of_another_pass_is_not_answered_from_what_is_kept():
+def test_a_state_of_another_order_is_not_answered_from_what_is_kept():
     def chain(seed):
         return ps.iter.IterableWrapper(range(6)).shuffle().set_seed(seed).in_memory_cache()
 
     other = chain(1)
+    before = other.state_dict()
     expected = list(other)
     iterator = iter(other)
     list(islice(iterator, 2))
-    dp = chain(2)
-    assert list(dp) != expected
-    dp.load_state_dict(other.state_dict())
-    assert list(dp) == expected[2:]
-    assert list(dp) == expected
+    for state, rest in [(before, expected), (other.state_dict(), expected[2:])]:
+        dp = chain(2)
+        assert list(dp) != expected
+        dp.load_state_dict(state)
+        assert list(dp) == rest
+        assert list(dp) == expected
 
 
-def test_a_state_before_a_pass_is_not_answered_from_what_is_kept():
-    def chain(seed):
-        return ps.iter.IterableWrapper(range(6)).shuffle().set_seed(seed).in_memory_cache()
-
-    dp, other = chain(2), chain(1)
-    expected = list(chain(1))
-    assert list(dp) != expected
-    dp.load_state_dict(other.state_dict())
-    assert list(dp) == expected
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda dp: pickle.loads(pickle.dumps(dp))])
-def test_copies_and_pickles_go_without_the_items(copied):
+def test_pickles_go_without_the_items():
     dp = ps.iter.IterableWrapper(range(3)).map(str).in_memory_cache()
     list(dp)
-    assert len(pickle.dumps(dp)) < 1000
-    assert "_kept" not in vars(copied(dp))
-    assert list(copied(dp)) == ["0", "1", "2"]
+    assert "_kept" not in vars(pickle.loads(pickle.dumps(dp)))
+    by_index = ps.map.SequenceWrapper(["x" * 100]).map(str.upper).in_memory_cache()
+    assert by_index[0] == "X" * 100
+    assert b"XXXX" not in pickle.dumps(by_index)
 
 
 def test_a_size_that_is_none_is_an_error():
@@ -308,20 +227,12 @@ class Single:
         self.content = content
 
 
-@dataclasses.dataclass
-class Data:
-    content: bytes
-
-
 @pytest.mark.parametrize(
     "item",
     [
         torch.zeros(25000),
         torch.zeros(25000)[::5000],
-        torch.zeros(5000, 5).t(),
-        torch.nn.Parameter(torch.zeros(25000)),
         torch.eye(5000).to_sparse(),
-        np.zeros(25000, dtype=np.float32),
         np.zeros((100, 1000), dtype=np.uint8)[3:5].T,
         np.array([b"x" * 100_000, "y"], dtype=object),
         pa.record_batch({"a": pa.array(range(12500), pa.int64())}),
@@ -336,7 +247,6 @@ class Data:
         Plain(b"x" * 100_000),
         Slotted(b"x" * 100_000),
         Single(b"x" * 100_000),
-        Data(b"x" * 100_000),
     ],
     ids=lambda item: type(item).__name__,
 )
@@ -361,7 +271,6 @@ def test_each_index_of_a_map_style_source_is_read_once():
     assert [dp[2], dp[0], dp[2], dp[np.int64(2)], dp[torch.tensor(0)]] == ["C", "A", "C", "C", "A"]
     assert list(dp) == list(dp) == ["A", "B", "C"]
     assert asked == ["c", "a", "b"]
-    assert len(dp) == 3
 
 
 def test_a_map_style_source_is_read_by_any_key_and_its_errors_are_not_kept():
@@ -370,18 +279,6 @@ def test_a_map_style_source_is_read_by_any_key_and_its_errors_are_not_kept():
     assert dp["b", 2] is None
     with pytest.raises((KeyError, IndexError)):
         dp["c"]
-    assert [*ps.map.SequenceWrapper([1, 2, 3]).in_memory_cache()[0:2]] == [1, 2]
-
-
-def test_a_map_style_cache_travels_without_its_items():
-    dp = ps.map.SequenceWrapper(["x" * 100]).map(str.upper).in_memory_cache()
-    assert dp[0] == "X" * 100
-    assert b"XXXX" not in pickle.dumps(dp)
-    assert pickle.loads(pickle.dumps(dp))[0] == dp[0]
-
-
-def test_what_cannot_be_a_key_is_read_through_a_map_style_cache():
-    dp = ps.map.SequenceWrapper(np.arange(6).reshape(2, 3)).in_memory_cache()
-    assert dp[(slice(0, 2), 1)].tolist() == [1, 4]
-    assert dp[[0, 1]].shape == (2, 3)
-    assert dp[1].tolist() == [3, 4, 5]
+    array = ps.map.SequenceWrapper(np.arange(6).reshape(2, 3)).in_memory_cache()
+    assert array[0:2].shape == array[[0, 1]].shape == (2, 3)  # what cannot be a key
+    assert array[(slice(0, 2), 1)].tolist() == [1, 4]

@@ -1,20 +1,15 @@
 from __future__ import annotations
 
 import io
-import pickle
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from iopath.common.file_io import HTTPURLHandler, PathHandler, PathManager
+from iopath.common.file_io import PathHandler, PathManager
 
-import penstock as ps
-from http_server import CONTENT, serving_http
-from penstock.pipes.iter import IoPathFileLister, IoPathFileOpener, IoPathSaver, IterableWrapper
-from penstock.testing import check_operator
-from resuming import assert_resumes_everywhere
+from http_server import CONTENT
+from penstock.pipes.iter import IoPathFileLister, IoPathFileOpener, IterableWrapper
 
 FILES = {"b.txt": b"two", "a.txt": b"one", "c.bin": b"\xff", "sub/d.txt": b"four"}
 
@@ -76,71 +71,47 @@ def shelf() -> ShelfHandler:
     return handler
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with serving_http() as url:
-        yield url
-
-
-def names(folder: Path, **arguments: Any) -> list[str]:
-    return [str(Path(path).relative_to(folder)) for path in IoPathFileLister(str(folder), **arguments)]
-
-
 # Listing
 
 
-@pytest.mark.parametrize(
-    ("masks", "expected"),
-    [("", ["a.txt", "b.txt", "c.bin"]), ("*.txt", ["a.txt", "b.txt"]), (["c*", "a*"], ["a.txt", "c.bin"])],
-)
+@pytest.mark.parametrize(("masks", "expected"), [("", ["a.txt", "b.txt", "c.bin"]), (["c*", "a*"], ["a.txt", "c.bin"])])
 def test_files_of_a_folder_come_sorted_and_without_subfolders(folder: Path, masks: Any, expected: list[str]) -> None:
-    assert names(folder, masks=masks) == expected
+    found = IoPathFileLister(str(folder), masks=masks)
+    assert [str(Path(path).relative_to(folder)) for path in found] == expected
 
 
-def test_roots_come_as_one_as_a_list_and_as_a_pipe_and_may_be_files(folder: Path) -> None:
+def test_roots_come_as_a_list_or_a_pipe_and_may_be_files(folder: Path) -> None:
     roots = [str(folder / "sub"), str(folder / "a.txt"), str(folder / "c.bin")]
     expected = [str(folder / "sub" / "d.txt"), str(folder / "a.txt")]
     assert list(IoPathFileLister(roots, "*.txt")) == expected
     assert list(IterableWrapper(roots).list_files_by_iopath("*.txt")) == expected
-    assert list(IoPathFileLister(folder / "a.txt")) == [str(folder / "a.txt")]
 
 
-def test_a_missing_root_is_an_error_that_can_be_skipped(folder: Path) -> None:
-    roots = [str(folder / "nowhere"), str(folder / "sub")]
+def test_a_missing_root_is_an_error_that_names_it(folder: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
-        list(IoPathFileLister(roots))
+        list(IoPathFileLister([str(folder / "nowhere")]))
     assert "nowhere" in caught.value.__notes__[0]
-    dp = IoPathFileLister(roots, on_error="skip")
-    assert list(dp) == [str(folder / "sub" / "d.txt")]
-    assert dp.stats()["list_files_by_iopath"]["skipped"] == 1
 
 
 # Opening
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("r", "one"), ("t", "one"), ("rb", b"one"), ("b", b"one")])
+@pytest.mark.parametrize(("mode", "expected"), [("r", "one"), ("b", b"one")])
 def test_the_mode_says_whether_text_or_bytes_are_read(folder: Path, mode: str, expected: Any) -> None:
     path = str(folder / "a.txt")
-    assert [(path, stream.read()) for path, stream in IterableWrapper([path]).open_files_by_iopath(mode)] == [
-        (path, expected)
-    ]
+    assert list(IterableWrapper([path]).open_files_by_iopath(mode).read_from_stream()) == [(path, expected)]
 
 
-def test_a_file_that_cannot_be_opened_is_an_error_that_can_be_skipped(folder: Path) -> None:
-    paths = [str(folder / "nowhere"), str(folder / "a.txt")]
+def test_a_file_that_cannot_be_opened_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        list(IterableWrapper(paths).open_files_by_iopath())
-    assert len(list(IterableWrapper(paths).open_files_by_iopath(on_error="skip"))) == 1
+        list(IterableWrapper([str(folder / "nowhere")]).open_files_by_iopath())
     with pytest.raises(ValueError, match="mode must be"):
-        IterableWrapper(paths).open_files_by_iopath("w")
+        IterableWrapper([]).open_files_by_iopath("w")
 
 
-def test_urls_are_opened_by_the_default_path_manager(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_urls_are_opened_by_the_default_path_manager(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FVCORE_CACHE", str(tmp_path))  # where the handler keeps what it downloads
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    url = f"{server}/file/a.txt"
+    url = f"{web}/file/a.txt"
     assert list(IterableWrapper([url]).open_files_by_iopath("rb").read_from_stream()) == [(url, CONTENT)]
 
 
@@ -168,30 +139,19 @@ def test_a_handler_is_used_however_it_is_given(shelf: ShelfHandler, given: str) 
     assert shelf.files["shelf:/new/e.txt"] == b"five"
 
 
-def test_a_handler_takes_the_place_of_an_earlier_one(shelf: ShelfHandler) -> None:
+def test_a_handler_is_registered_with_its_pipe_alone_and_replaces_an_earlier_one(shelf: ShelfHandler) -> None:
     manager = PathManager()
     manager.register_handler(ShelfHandler())
     assert len(list(IoPathFileLister("shelf:", pathmgr=manager, handler=shelf))) == 3
     with pytest.raises(KeyError, match="already registered"):
-        IoPathFileLister("shelf:", pathmgr=manager).register_handler(HTTPLookalike())
-
-
-class HTTPLookalike(HTTPURLHandler):  # type: ignore[misc]
-    def _get_supported_prefixes(self) -> list[str]:
-        return ["shelf:"]
-
-
-def test_pipes_without_a_path_manager_have_one_of_their_own(shelf: ShelfHandler) -> None:
-    IoPathFileLister("shelf:", handler=shelf)
+        IoPathFileLister("shelf:", pathmgr=manager).register_handler(ShelfHandler())
     with pytest.raises(FileNotFoundError):
         list(IoPathFileLister("shelf:"))
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("wb", b"x"), ("ab", b"xx")])
-def test_a_handler_writes_and_appends(shelf: ShelfHandler, mode: str, expected: bytes) -> None:
-    items = [("shelf:/new", b"x")] * 2
-    list(IterableWrapper(items).save_by_iopath(mode, handler=shelf))
-    assert shelf.files["shelf:/new"] == expected
+def test_a_handler_appends(shelf: ShelfHandler) -> None:
+    list(IterableWrapper([("shelf:/new", b"x")] * 2).save_by_iopath("ab", handler=shelf))
+    assert shelf.files["shelf:/new"] == b"xx"
 
 
 def test_a_relative_path_is_written_where_the_path_manager_stands(tmp_path: Path) -> None:
@@ -201,28 +161,7 @@ def test_a_relative_path_is_written_where_the_path_manager_stands(tmp_path: Path
     assert (tmp_path / "sub" / "a.txt").read_text() == "one"
 
 
-# Laws
-
-
-def test_operators_hold_the_laws_over_a_handler(shelf: ShelfHandler) -> None:
-    shelf.folders.add("shelf:")
-    check_operator(lambda: IterableWrapper(["shelf:", "shelf:/sub"]).list_files_by_iopath(handler=shelf))
-    check_operator(lambda: IterableWrapper(["shelf:/a.txt", "shelf:/b.txt"]).open_files_by_iopath("b", handler=shelf))
-    check_operator(lambda: IterableWrapper([("shelf:/x", "y"), ("shelf:/z", "z")]).save_by_iopath(handler=shelf))
-
-
-def test_listing_and_opening_resume_and_can_be_pickled(folder: Path) -> None:
-    def make() -> ps.IterDataPipe[Any]:
-        source = IterableWrapper([str(folder), str(folder / "sub")])
-        return source.list_files_by_iopath().open_files_by_iopath("b").read_from_stream(2)
-
-    assert_resumes_everywhere(make, passes=2)
-    assert list(pickle.loads(pickle.dumps(make()))) == list(make())
-    assert len(IterableWrapper(["a", "b"]).open_files_by_iopath()) == 2
-
-
-@pytest.mark.parametrize("cls", [IoPathFileLister, IoPathFileOpener, IoPathSaver])
-def test_without_the_package_construction_says_what_to_install(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "iopath", None)
     with pytest.raises(ImportError, match=r'pip install "penstock\[iopath\]"'):
-        cls(IterableWrapper([]))
+        IoPathFileOpener(IterableWrapper([]))

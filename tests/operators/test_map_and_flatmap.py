@@ -5,9 +5,8 @@ import functools
 import json
 import re
 from collections import OrderedDict, UserDict, namedtuple
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -49,27 +48,22 @@ def none_left(x: int) -> int:
     [
         (("a", 1, 2), double, 1, None, ("a", 2, 2)),
         (("a", 1, 2), double, -1, None, ("a", 1, 4)),
-        (("a", 1, 2), add, [1, 2], None, ("a", 3)),
         (("a", 1, 2), add, (1, 2), None, ("a", 3)),
         (("a", 1, 2), lambda *columns: columns, [2, 0], None, (1, (2, "a"))),
         (("a", 1, 2), lambda *columns: columns, [0, -1, -2], None, (("a", 2, 1),)),
         (("a", 1, 2), add, [1, 1], None, ("a", 2, 2)),
-        (("a", 1, 2), add, [1, 2], 0, (3, 1, 2)),
         (("a", 1, 2), add, [1, 2], [0], (3, 1, 2)),
         (("a", 1, 2), add, [1, 2], -1, ("a", 1, 2, 3)),
-        (["a", 1, 2], double, 2, None, ["a", 1, 4]),
         (["a", 1, 2], add, [1, 2], -1, ["a", 1, 2, 3]),
         (DataChunk([1, 2]), double, 0, None, DataChunk([2, 2])),
         ({"a": 1, "b": 2}, double, "a", None, {"a": 2, "b": 2}),
         ({"a": 1, "b": 2}, add, ["a", "b"], None, {"a": 3}),
         ({"a": 1, "b": 2}, add, ["a", "a"], None, {"a": 2, "b": 2}),
-        ({"a": 1, "b": 2}, add, ["a", "b"], "c", {"a": 1, "b": 2, "c": 3}),
         ({"a": 1, "b": 2}, add, ["a", "b"], "b", {"a": 1, "b": 3}),
         (OrderedDict(a=1), double, "a", "b", OrderedDict(a=1, b=2)),
         (UserDict(a=1), double, "a", None, UserDict(a=2)),
         (Point(1, 2), double, 0, None, Point(2, 2)),
         (Point(1, 2), add, [0, 1], None, (3,)),
-        (Point(1, 2), add, [0, 1], -1, (1, 2, 3)),
     ],
 )
 def test_map_puts_the_result_of_columns_into_a_copy_of_the_item(
@@ -83,66 +77,69 @@ def test_map_puts_the_result_of_columns_into_a_copy_of_the_item(
     assert item == before
 
 
-def test_map_of_a_batch_keeps_what_the_batch_knows_of_its_items() -> None:
-    [batch] = IterableWrapper([1, 2]).batch(2).map(double, input_col=0)
-    assert list(batch.raw_iterator()) == [2, 2]
-
-
-def test_map_has_the_length_of_its_source() -> None:
-    assert len(IterableWrapper(range(3)).map(double)) == 3
-    with pytest.raises(TypeError):
-        len(IterableWrapper(range(3)).filter(bool).map(double))
+def generating(item: Any) -> Iterator[Any]:
+    yield item
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("method", "arguments", "error", "message"),
     [
-        ({"fn": 3}, TypeError, "fn must be a function or another callable, and is 3"),
-        ({"fn": add}, ValueError, "called with 1 arguments, and cannot be: missing a required argument: 'y'"),
-        ({"fn": lambda: 1}, ValueError, "called with 1 arguments, and cannot be: too many"),
-        ({"fn": double, "input_col": [0, 1]}, ValueError, "called with 2 arguments, and cannot be: too many"),
-        ({"fn": functools.partial(add, 1, 2)}, ValueError, "called with 1 arguments"),
-        ({"fn": lambda x, *, y: x}, ValueError, "missing a required (keyword-only )?argument: 'y'"),
-        ({"fn": double, "input_col": []}, ValueError, "input_col names no column"),
-        ({"fn": double, "output_col": 1}, ValueError, "output_col needs an input_col"),
-        ({"fn": double, "input_col": 0, "output_col": [0, 1]}, ValueError, "must name one column, and names 2"),
+        ("map", {"fn": 3}, TypeError, "fn must be a function or another callable, and is 3"),
+        ("map", {"fn": add}, ValueError, "called with 1 arguments, and cannot be: missing a required argument: 'y'"),
+        ("map", {"fn": double, "input_col": [0, 1]}, ValueError, "called with 2 arguments, and cannot be: too many"),
+        ("map", {"fn": functools.partial(add, 1, 2)}, ValueError, "called with 1 arguments"),
+        ("map", {"fn": double, "input_col": []}, ValueError, "input_col names no column"),
+        ("map", {"fn": double, "output_col": 1}, ValueError, "output_col needs an input_col"),
+        ("map", {"fn": double, "input_col": 0, "output_col": [0, 1]}, ValueError, "must name one column, and names 2"),
+        ("map", {"fn": generating}, TypeError, r"use \.flatmap\(fn\) where fn takes one item, \.pipe\(fn\)"),
+        ("flatmap", {"fn": [1]}, TypeError, "fn must be a function"),
+        ("collate", {"conversion": 3}, TypeError, "conversion must be a function"),
+        ("collate", {"collate_fn": 3}, TypeError, "collate_fn must be a function"),
+        ("collate", {"conversion": {"x": 3}}, TypeError, r"conversion\['x'\] must be a function"),
+        ("collate", {"conversion": sum, "collate_fn": sum}, ValueError, "two names for one argument"),
+        ("pipe", {"fn": 3}, TypeError, "fn must be a generator function, and is 3"),
     ],
 )
-def test_map_refuses_wrong_arguments_at_construction(
-    arguments: dict[str, Any], error: type[Exception], message: str
+def test_wrong_arguments_are_refused_at_construction(
+    method: str, arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        IterableWrapper([1]).map(**arguments)
+        getattr(IterableWrapper([1]), method)(**arguments)
 
 
-@pytest.mark.parametrize("fn", [int, np.sqrt, lambda x, y=1: x, functools.partial(add, 1), torch.nn.Identity(), print])
+@pytest.mark.parametrize("fn", [np.sqrt, lambda x, y=1: x, functools.partial(add, 1), torch.nn.Identity(), print])
 def test_map_takes_functions_that_can_be_called_with_one_argument(fn: Callable[..., Any]) -> None:
     assert len(IterableWrapper([1]).map(fn)) == 1
 
 
-def test_a_function_that_raises_is_noted_with_operator_and_item() -> None:
-    with pytest.raises(ZeroDivisionError) as caught:
-        list(IterableWrapper([("a.txt", 1), ("b.txt", 0)]).map(lambda x: 1 / x, input_col=1))
-    assert "Mapper(<lambda>, input_col=1), on ('b.txt', 0)" in notes_of(caught.value)
-
-
 @pytest.mark.parametrize(
-    ("item", "input_col", "output_col", "error"),
-    [((1, 2), 5, None, IndexError), ((1, 2), 0, 5, IndexError), ({"a": 1}, "b", None, KeyError)],
+    ("dp", "error", "told"),
+    [
+        (IterableWrapper([(1, 2)]).map(double, 5), IndexError, r"Mapper\(double, input_col=5\), on \(1, 2\)"),
+        (IterableWrapper([(1, 2)]).map(double, 0, 5), IndexError, r"Mapper\(double, .*, on \(1, 2\)"),
+        (IterableWrapper([{"a": 1}]).map(double, "b"), KeyError, r"Mapper\(double, .*, on {'a': 1}"),
+        (
+            IterableWrapper([torch.zeros(2)]).map(double, 0),
+            TypeError,
+            "a tuple, list or dict, and the item is a Tensor",
+        ),
+        (IterableWrapper(range(4)).map(none_left), RuntimeError, r"Mapper\(none_left\), on 2"),
+        (IterableWrapper([7]).flatmap(double), TypeError, r"not iterable.*FlatMapper\(double\), on 7"),
+        (IterableWrapper([torch.zeros(2), torch.zeros(3)]).batch(2).collate(), RuntimeError, r"Collator\(\), on \["),
+        (IterableWrapper([[1], [1, 2]]).batch(2).collate(), RuntimeError, "resize or convert what differs before coll"),
+        (
+            IterableWrapper([{"x": 1}, {"y": 1}]).batch(2).collate(),
+            KeyError,
+            "no column 'x', and before it the columns",
+        ),
+        (IterableWrapper("abc").pipe(lambda items: None), TypeError, r"and it returned None.*StreamMapper\(<lambda>\)"),
+        (IterableWrapper([0]).pipe(lambda items: (1 / item for item in items)), ZeroDivisionError, "StreamM.*, on 0"),
+    ],
 )
-def test_a_column_that_is_not_there_is_an_error_with_the_item(
-    item: Any, input_col: Any, output_col: Any, error: type[Exception]
-) -> None:
+def test_errors_name_the_operator_and_the_item(dp: Any, error: type[Exception], told: str) -> None:
     with pytest.raises(error) as caught:
-        list(IterableWrapper([item]).map(double, input_col, output_col))
-    assert repr(item) in notes_of(caught.value)
-
-
-def test_a_result_can_only_be_put_into_a_tuple_a_list_or_a_dict() -> None:
-    item = torch.zeros(2)
-    with pytest.raises(TypeError, match="a tuple, list or dict, and the item is a Tensor"):
-        list(IterableWrapper([item], deepcopy=False).map(lambda x: x + 1, input_col=0))
-    assert item.tolist() == [0, 0]
+        list(dp)
+    assert re.search(told, f"{caught.value}\n{notes_of(caught.value)}", re.DOTALL)
 
 
 # A StopIteration out of a user's function would end a `map` or `filter` object as if the stream were over.
@@ -160,31 +157,12 @@ STOPPING: dict[str, Callable[[Any], ps.IterDataPipe[Any]]] = {
 @pytest.mark.parametrize("make", STOPPING.values(), ids=STOPPING)
 @pytest.mark.parametrize("length", [3, 4])
 @pytest.mark.parametrize("wrapper", [IterableWrapper, TorchIterableWrapper])
-def test_a_function_that_raises_stop_iteration_does_not_end_the_stream(
+def test_a_stop_iteration_of_a_function_does_not_end_the_stream(
     make: Callable[[Any], ps.IterDataPipe[Any]], length: int, wrapper: Callable[[Any], Any]
 ) -> None:
     with pytest.raises(RuntimeError, match="StopIteration") as caught:
         list(make(wrapper(range(length))))
     assert "penstock: raised in " in notes_of(caught.value)
-
-
-def test_a_function_that_raises_stop_iteration_is_noted_with_its_item() -> None:
-    with pytest.raises(RuntimeError) as caught:
-        list(IterableWrapper(range(4)).map(none_left))
-    assert "raised in Mapper(none_left), on 2" in notes_of(caught.value)
-
-
-def test_a_pass_that_goes_on_from_its_end_asks_nothing_of_its_source() -> None:
-    def make() -> ps.IterDataPipe[Any]:
-        return IterableWrapper(range(3)).map(double).batch(2)
-
-    interrupted, resumed = make(), make()
-    iterator = iter(interrupted)
-    assert list(islice(iterator, 2)) == [[0, 2], [4]]  # the last is short: the map has ended, the batches have not
-    resumed.take(1)
-    resumed.load_state_dict(interrupted.state_dict())
-    assert list(resumed) == []
-    assert list(resumed) == [[0, 2], [4]]
 
 
 # flatmap
@@ -193,9 +171,7 @@ def test_a_pass_that_goes_on_from_its_end_asks_nothing_of_its_source() -> None:
 @pytest.mark.parametrize(
     ("items", "arguments", "expected"),
     [
-        ([[1, 2], [], (3,)], {}, [1, 2, 3]),
-        (["ab", "c"], {}, ["a", "b", "c"]),
-        ([1, 2], {"fn": range}, [0, 0, 1]),
+        ([[1, 2], [], (3,), "ab"], {}, [1, 2, 3, "a", "b"]),
         ([1, 2], {"fn": lambda n: (n for _ in range(n))}, [1, 2, 2]),
         ([("a", [1, 2])], {"input_col": 1}, [1, 2]),
         ([("a", [1, 2])], {"input_col": [1, 0]}, [[1, 2], "a"]),
@@ -204,14 +180,6 @@ def test_a_pass_that_goes_on_from_its_end_asks_nothing_of_its_source() -> None:
 )
 def test_flatmap_yields_all_outputs_of_each_item(items: list[Any], arguments: Any, expected: list[Any]) -> None:
     assert list(IterableWrapper(items).flatmap(**arguments)) == expected
-
-
-def test_flatmap_of_a_function_that_returns_no_iterable_is_an_error_with_the_item() -> None:
-    with pytest.raises(TypeError, match="not iterable") as caught:
-        list(IterableWrapper([7]).flatmap(double))
-    assert "FlatMapper(double), on 7" in notes_of(caught.value)
-    with pytest.raises(TypeError, match="fn must be a function"):
-        IterableWrapper([7]).flatmap([1])
 
 
 def test_flatmap_closes_the_generator_it_is_in() -> None:
@@ -225,7 +193,6 @@ def test_flatmap_closes_the_generator_it_is_in() -> None:
 
     iterator = iter(IterableWrapper([5]).flatmap(outputs))
     next(iterator)
-    assert not closed
     iterator.close()
     assert closed == [5]
 
@@ -233,21 +200,12 @@ def test_flatmap_closes_the_generator_it_is_in() -> None:
 # collate
 
 
-def test_collate_stacks_by_default() -> None:
-    rows = [{"x": torch.tensor([1.0]), "name": "a"}, {"x": torch.tensor([2.0]), "name": "b"}]
-    [batch] = IterableWrapper(rows).batch(2).collate()
-    assert batch["x"].tolist() == [[1.0], [2.0]]
-    assert batch["name"] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("values", "row"),
     [
         ([1, None, None], "1 of the batch: None"),
         ([[1], [1], [1, 2]], r"2 of the batch: \[1, 2\]"),
-        ([Decimal("1.5")], r"0 of the batch: Decimal\('1.5'\)"),
         ([datetime(2024, 9, 1)], "0 of the batch: "),
-        ([1, "a"], "1 of the batch: 'a'"),
     ],
 )
 def test_a_column_that_does_not_collate_is_named_with_its_first_row(values: list[Any], row: str) -> None:
@@ -258,18 +216,9 @@ def test_a_column_that_does_not_collate_is_named_with_its_first_row(values: list
         assert re.search(f"column 'x', row {row}", notes_of(raised.value))
 
 
-def test_rows_of_different_columns_that_do_not_collate_say_so() -> None:
-    with pytest.raises(KeyError) as raised:
-        list(IterableWrapper([{"x": 1}, {"y": 1}]).batch(2).collate())
-    assert "there is no column 'x', and before it the columns were 'x'" in notes_of(raised.value)
-
-
-@pytest.mark.parametrize("arguments", [{"conversion": sum}, {"collate_fn": sum}])
-def test_collate_takes_a_function_under_either_name(arguments: dict[str, Any]) -> None:
-    assert list(IterableWrapper([1, 2, 3]).batch(2).collate(**arguments)) == [3, 3]
-
-
-def test_collate_takes_a_function_for_each_column_and_the_default_for_the_rest() -> None:
+def test_collate_takes_a_function_or_one_for_each_column() -> None:
+    assert list(IterableWrapper([1, 2, 3]).batch(2).collate(sum)) == [3, 3]
+    assert list(IterableWrapper([1, 2, 3]).batch(2).collate(collate_fn=sum)) == [3, 3]
     rows = IterableWrapper([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
     [of_dicts] = rows.batch(2).collate({"name": "".join})
     assert (of_dicts["x"].tolist(), of_dicts["name"]) == ([1, 2], "ab")
@@ -290,38 +239,6 @@ def test_collate_by_column_refuses_rows_that_do_not_fit(rows: Any, error: type[E
         list(IterableWrapper(rows).batch(2).collate({"name": list}))
 
 
-@pytest.mark.parametrize(
-    ("items", "error"),
-    [
-        ([torch.zeros(2), torch.zeros(3)], RuntimeError),
-        ([{1}, {2}], TypeError),
-        ([{"a": 1}, {"b": 1}], KeyError),
-    ],
-)
-def test_what_cannot_be_collated_keeps_its_error_and_says_what_to_do(items: Any, error: type[Exception]) -> None:
-    with pytest.raises(error) as caught:
-        list(IterableWrapper(items).batch(2).collate())
-    notes = notes_of(caught.value)
-    assert "raised in Collator(), on [" in notes
-    assert notes.count("pad, resize or convert what differs before collate") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"conversion": 3}, TypeError, "conversion must be a function"),
-        ({"collate_fn": 3}, TypeError, "collate_fn must be a function"),
-        ({"conversion": {"x": 3}}, TypeError, r"conversion\['x'\] must be a function"),
-        ({"conversion": sum, "collate_fn": sum}, ValueError, "two names for one argument"),
-    ],
-)
-def test_collate_refuses_wrong_arguments_at_construction(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        IterableWrapper([1]).collate(**arguments)
-
-
 # pipe
 
 
@@ -333,31 +250,8 @@ def pairs(items: Iterator[Any], separator: str = "", *, times: int = 1) -> Itera
 def test_pipe_gives_the_function_an_iterator_and_its_arguments() -> None:
     assert list(IterableWrapper("abc").pipe(pairs)) == ["ab", "c"]
     assert list(IterableWrapper("abc").pipe(pairs, "-", times=2)) == ["a-ba-b", "c-c-"]
-    assert list(IterableWrapper([2, 1]).pipe(sorted)) == [1, 2]
-
-
-def test_pipe_shows_itself_as_it_was_written() -> None:
-    assert repr(IterableWrapper("abc").pipe(pairs, "-", times=2)) == "IterableWrapper('abc').pipe(pairs, '-', times=2)"
-
-
-def test_pipe_calls_its_function_when_a_pass_begins() -> None:
-    calls = []
-
-    def step(items: Iterable[Any]) -> Iterable[Any]:
-        calls.append(1)
-        return items
-
-    dp = IterableWrapper("abc").pipe(step)
-    iterator = iter(dp)
-    assert not calls
-    next(iterator)
-    assert calls == [1]
-
-
-def test_pipe_may_end_before_its_source() -> None:
-    dp = IterableWrapper(range(9)).map(double).pipe(islice, 2)
-    assert list(dp) == [0, 2]
-    assert list(dp) == [0, 2]
+    ended_early = IterableWrapper(range(9)).map(double).pipe(islice, 2)
+    assert list(ended_early) == list(ended_early) == [0, 2]
 
 
 def test_pipe_reads_other_pipes_among_its_arguments_and_resumes_them() -> None:
@@ -367,36 +261,7 @@ def test_pipe_reads_other_pipes_among_its_arguments_and_resumes_them() -> None:
     assert_resumes_everywhere(make)
 
 
-def test_pipe_says_what_is_wrong_with_its_function() -> None:
-    with pytest.raises(TypeError, match="fn must be a generator function, and is 3"):
-        IterableWrapper("abc").pipe(3)
-    with pytest.raises(TypeError, match="and it returned None") as caught:
-        list(IterableWrapper("abc").pipe(lambda items: None))
-    assert "StreamMapper(<lambda>)" in notes_of(caught.value)
-    with pytest.raises(ZeroDivisionError) as raised:
-        list(IterableWrapper([1, 0]).pipe(lambda items: (1 / item for item in items)))
-    assert "StreamMapper(<lambda>), on 0" in notes_of(raised.value)
-
-
-# resuming
-
-
-CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "map": lambda: IterableWrapper(range(5)).map(double),
-    "map of a column": lambda: IterableWrapper([(1, 2), (3, 4)]).map(double, input_col=1),
-    "map of torch's": lambda: Mapper(TorchIterableWrapper(range(4)), double),
-    "flatmap": lambda: IterableWrapper([2, 0, 3, 1, 0]).flatmap(lambda n: [n] * n),
-    "flatmap of flatmap": lambda: IterableWrapper([2, 3]).flatmap(range).flatmap(range).map(double),
-    "flatmap of torch's": lambda: FlatMapper(TorchIterableWrapper([2, 3]), range),
-    "collate": lambda: IterableWrapper(range(7)).shuffle().set_seed(3).batch(2).collate().map(torch.Tensor.tolist),
-    "pipe": lambda: IterableWrapper("abcde").map(str.upper).pipe(pairs, "-"),
-    "shuffled": lambda: IterableWrapper([2, 0, 3]).flatmap(range).shuffle(buffer_size=2).set_seed(0).map(double),
-}
-
-
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> None:
-    assert_resumes_everywhere(make)
+# resuming and sources
 
 
 def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,23 +283,19 @@ def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatc
     assert called == [4, 5]
 
 
-@pytest.mark.parametrize("source", [[1, 2], (1, 2), range(1, 3), np.array([1, 2]), torch.tensor([1, 2])])
-def test_a_list_as_the_source_of_an_operator_stands_for_its_items(source):
+@pytest.mark.parametrize("source", [[1, 2], range(1, 3), np.array([1, 2]), torch.tensor([1, 2])])
+def test_a_list_as_the_source_of_an_operator_stands_for_its_items(source: Any) -> None:
     dp = ps.iter.Mapper(source, int)
     assert list(dp) == list(dp) == [1, 2]
     assert list(ps.iter.Mapper(source=source, fn=int)) == [1, 2]
-    first = iter(dp)
-    next(first)
-    resumed = ps.iter.Mapper(source, int)
-    resumed.load_state_dict(dp.state_dict())
-    assert list(resumed) == [2]
 
 
-def test_map_style_operators_and_operators_of_several_sources_take_lists():
+def test_map_style_operators_and_operators_of_several_sources_take_lists() -> None:
     assert ps.map.Mapper([1, 2], str)[1] == "2"
     assert list(ps.iter.MapToIterConverter([7, 8])) == [7, 8]
-    assert ps.iter.IterableWrapper("ab").zip([1, 2], range(2)).take_all() == [("a", 1, 0), ("b", 2, 1)]
-    assert list(ps.iter.Multiplexer([1, 2], (3, 4))) == [1, 3, 2, 4]
+    assert list(IterableWrapper("ab").zip([1, 2], range(2))) == [("a", 1, 0), ("b", 2, 1)]
+    with pytest.raises(TypeError, match="Mapper reads from a pipe, and its source is of type str"):
+        ps.map.Mapper("abc", str)
 
 
 @pytest.mark.parametrize(
@@ -451,20 +312,6 @@ def test_map_style_operators_and_operators_of_several_sources_take_lists():
         (5, "is of type int: wrap it, as in IterableWrapper"),
     ],
 )
-def test_a_source_that_is_no_list_says_what_to_do(source, told):
+def test_a_source_that_is_no_list_says_what_to_do(source: Any, told: str) -> None:
     with pytest.raises(TypeError, match=f"Mapper reads from a pipe, and its source {told}"):
         ps.iter.Mapper(source, str)
-
-
-def test_a_text_is_no_source_of_a_map_style_operator():
-    with pytest.raises(TypeError, match="Mapper reads from a pipe, and its source is of type str"):
-        ps.map.Mapper("abc", str)
-
-
-def test_a_generator_function_is_not_a_function_of_an_item():
-    def twice(item):
-        yield item
-        yield item
-
-    with pytest.raises(TypeError, match=r"use \.flatmap\(fn\) where fn takes one item, \.pipe\(fn\)"):
-        ps.iter.IterableWrapper("ab").map(twice)

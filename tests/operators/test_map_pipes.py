@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import copy
 import json
 import pickle
+import re
 import threading
 import tracemalloc
 import warnings
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -22,36 +21,27 @@ import penstock as ps
 from penstock.pipes.bases import permutation
 from penstock.pipes.bases.permutation import Permutation
 from penstock.pipes.map import (
-    Batcher,
     Concater,
-    IterToMapConverter,
     Mapper,
     SequenceWrapper,
-    Shuffler,
     Zipper,
     shuffle,
 )
-from penstock.registry import DataChunk, seed_graph, walk
+from penstock.registry import DataChunk, walk
 from resuming import assert_resumes_everywhere
 
 
 class Squares(Dataset[int]):
-    """A data set as torchvision has them."""
-
-    def __getitem__(self, index: int) -> int:
-        if not 0 <= index < 5:
-            raise IndexError(index)
-        return index * index
-
-    def __len__(self) -> int:
-        return 5
-
-
-class Locked(Squares):
-    """One that cannot be copied."""
+    """A data set as torchvision has them, which cannot be copied."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+
+    def __getitem__(self, index: int) -> int:
+        return [0, 1, 4][index]
+
+    def __len__(self) -> int:
+        return 3
 
 
 def numbers(n: int, start: int = 0) -> ps.MapDataPipe[int]:
@@ -68,58 +58,34 @@ def double(x: int) -> int:
 @pytest.mark.parametrize(
     ("sequence", "expected"),
     [
-        ([1, 2], [1, 2]),
-        ((1, 2), [1, 2]),
         ("ab", ["a", "b"]),
-        (range(2, 4), [2, 3]),
         ({0: "a", 1: "b"}, ["a", "b"]),
         (np.array([5, 6]), [5, 6]),
         (torch.tensor([5, 6]), [5, 6]),
-        (Squares(), [0, 1, 4, 9, 16]),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_anything_with_items_and_a_length_is_a_sequence(sequence: Any, expected: list[Any]) -> None:
     dp = SequenceWrapper(sequence)
-    assert len(dp) == len(expected)
-    assert list(dp) == expected
-    assert dp[1] == expected[1]
-
-
-def test_a_dict_is_read_by_its_keys() -> None:
-    dp = SequenceWrapper({"a": 1, "b": 2})
-    assert dp["b"] == 2
-    assert list(dp.map(double).to_iter_datapipe(indices=["b", "a"])) == [4, 2]
+    assert (len(dp), list(dp)) == (len(expected), expected)
+    by_name = SequenceWrapper({"a": 1, "b": 2})
+    assert by_name["b"] == 2
     with pytest.raises(KeyError):
-        list(dp)
+        list(by_name)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "lacks"),
-    [({1, 2}, "__getitem__"), (5, "__getitem__"), (iter([1]), "__getitem__"), (Dataset(), "__len__")],
-)
-def test_what_is_no_sequence_is_a_type_error(wrong: Any, lacks: str) -> None:
-    with pytest.raises(TypeError, match=f"SequenceWrapper needs a sequence, and {type(wrong).__name__} has no {lacks}"):
-        SequenceWrapper(wrong)
-
-
-def test_the_sequence_is_copied_once_unless_told_not_to() -> None:
+def test_the_sequence_is_copied_once_where_it_can_be() -> None:
     items = [[1], [2]]
     copied, shared = SequenceWrapper(items), SequenceWrapper(items, deepcopy=False)
     items[0].append(9)
-    assert copied[0] == [1]
-    assert copied[0] is copied[0]
+    assert copied[0] is copied[0] == [1]
     assert shared[0] is items[0]
-
-
-def test_what_cannot_be_copied_is_read_as_it_is_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="Locked cannot be copied .* deepcopy=False accepts") as warned:
-        dp = SequenceWrapper(Locked())
+    with pytest.warns(UserWarning, match="Squares cannot be copied .* deepcopy=False accepts") as warned:
+        dp = SequenceWrapper(Squares())
     assert warned[0].filename == __file__
-    assert list(dp) == [0, 1, 4, 9, 16]
+    assert list(dp) == [0, 1, 4]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SequenceWrapper(Locked(), deepcopy=False)
+        SequenceWrapper(Squares(), deepcopy=False)
 
 
 def test_a_memory_mapped_array_is_not_read_by_copying(tmp_path: Path) -> None:
@@ -128,13 +94,7 @@ def test_a_memory_mapped_array_is_not_read_by_copying(tmp_path: Path) -> None:
     assert SequenceWrapper(mapped).sequence is mapped
 
 
-def test_negative_indices_mean_what_they_mean_to_the_sequence() -> None:
-    assert SequenceWrapper([1, 2, 3]).map(double)[-1] == 6
-    with pytest.raises(IndexError):
-        SequenceWrapper([1, 2, 3])[3]
-
-
-def test_items_are_no_sources_and_are_not_touched_by_walking() -> None:
+def test_walking_does_not_touch_items() -> None:
     class Untouchable:
         def __reduce__(self) -> Any:
             raise AssertionError("pickled")
@@ -142,26 +102,10 @@ def test_items_are_no_sources_and_are_not_touched_by_walking() -> None:
         def __repr__(self) -> str:
             raise AssertionError("shown")
 
-    inner = SequenceWrapper([1])
-    dp = SequenceWrapper([inner, *[Untouchable()] * 9], deepcopy=False).map(double)
+    dp = SequenceWrapper([SequenceWrapper([1]), *[Untouchable()] * 9], deepcopy=False).map(double)
     assert [type(pipe) for pipe in walk(dp)] == [Mapper, SequenceWrapper]
     ((_, graph),) = traverse_dps(dp).values()
     assert len(graph) == 1
-
-
-@pytest.mark.parametrize("make", [lambda dp, i: dp.to_iter_datapipe(i), lambda dp, i: dp.shuffle(indices=i)])
-def test_indices_are_not_gone_through_by_walking(make: Callable[[Any, Any], Any]) -> None:
-    class Indices(list[int]):
-        iterated = 0
-
-        def __iter__(self) -> Any:
-            self.iterated += 1
-            return super().__iter__()
-
-    dp = make(numbers(3), Indices([0, 1, 2]))
-    dp.indices.iterated = 0
-    assert len(list(walk(dp))) == 2
-    assert dp.indices.iterated == 0
 
 
 # Mapper, Batcher, Zipper, Concater
@@ -175,41 +119,9 @@ def test_map_computes_an_item_when_it_is_asked_for() -> None:
         return x * 10
 
     dp = numbers(5).map(seen)
-    assert len(dp) == 5
-    assert calls == []
-    assert dp[3] == 30
-    assert calls == [3]
-    assert list(dp) == [0, 10, 20, 30, 40]
-
-
-def test_map_without_a_function_gives_the_items_as_they_are() -> None:
+    assert (len(dp), calls) == (5, [])
+    assert (dp[3], calls) == (30, [3])
     assert list(numbers(3).map()) == [0, 1, 2]
-
-
-def test_map_tries_an_item_again_and_counts_that() -> None:
-    attempts: list[int] = []
-
-    def works_the_second_time(x: int) -> int:
-        attempts.append(x)
-        if attempts.count(x) < 2:
-            raise OSError("not yet")
-        return x
-
-    dp = numbers(3).map(works_the_second_time, on_error=ps.Retry(1, backoff=0))
-    assert [dp[2], dp[0], dp[2]] == [2, 0, 2]
-    assert attempts == [2, 2, 0, 0, 2]
-    assert dp.error_policy.stats["retried"] == 2
-    copied = pickle.loads(cloudpickle.dumps(dp))
-    assert list(copied) == [0, 1, 2]
-    with pytest.raises(OSError, match="not yet") as caught:
-        _ = numbers(9).map(works_the_second_time, on_error=ps.Retry(1, backoff=0, errors=ValueError))[7]
-    assert caught.value.__notes__[0].endswith("on 7")
-
-
-@pytest.mark.parametrize("on_error", ["skip", ps.Skip(3), ps.Retry(1, then="skip")])
-def test_map_cannot_leave_out_an_index(on_error: Any) -> None:
-    with pytest.raises(ValueError, match="an index that has no item cannot be left out"):
-        numbers(3).map(double, on_error=on_error)
 
 
 @pytest.mark.parametrize(
@@ -218,21 +130,12 @@ def test_map_cannot_leave_out_an_index(on_error: Any) -> None:
 def test_batches(drop_last: bool, expected: list[list[int]]) -> None:
     dp = numbers(7).batch(3, drop_last=drop_last)
     assert list(dp) == expected
-    assert len(dp) == len(expected)
     assert [dp[-1 - number] for number in range(len(dp))] == expected[::-1]
     assert isinstance(dp[0], DataChunk)
     for index in (len(expected), -len(expected) - 1):
         with pytest.raises(IndexError, match=f"index {index} is out of range: the length is {len(expected)}"):
             dp[index]
-
-
-def test_the_wrapper_class_makes_the_batches() -> None:
-    assert list(numbers(3).batch(2, wrapper_class=tuple)) == [(0, 1), (2,)]
-
-
-def test_batches_of_nothing_and_of_whole_multiples() -> None:
-    assert list(numbers(0).batch(2)) == []
-    assert list(numbers(4).batch(2)) == list(numbers(4).batch(2, drop_last=True)) == [[0, 1], [2, 3]]
+    assert list(numbers(4).batch(2, drop_last, wrapper_class=tuple)) == [(0, 1), (2, 3)]
 
 
 def test_a_batch_does_not_hide_an_index_error_of_a_function() -> None:
@@ -250,69 +153,42 @@ def test_zip_is_as_long_as_the_shortest_and_counts_from_its_end() -> None:
     for index in (3, -4):
         with pytest.raises(IndexError):
             dp[index]
-
-
-def test_zip_reads_by_keys_too() -> None:
-    dp = SequenceWrapper({"a": 1, "b": 2}).zip(SequenceWrapper({"b": 20, "a": 10}))
-    assert dp["b"] == (2, 20)
-    assert len(dp) == 2
-
-
-def test_a_map_style_pipe_can_be_zipped_and_concatenated_with_itself() -> None:
-    dp = numbers(2)
-    assert list(dp.zip(dp)) == [(0, 0), (1, 1)]
-    assert list(dp.concat(dp)) == [0, 1, 0, 1]
+    assert SequenceWrapper({"a": 1, "b": 2}).zip(SequenceWrapper({"b": 20, "a": 10}))["b"] == (2, 20)
 
 
 def test_concat_has_one_running_index() -> None:
     dp = numbers(2).concat(numbers(0), numbers(3, 10), SequenceWrapper("x"))
     expected = [0, 1, 10, 11, 12, "x"]
-    assert list(dp) == expected
-    assert len(dp) == 6
-    assert [dp[index] for index in range(-6, 0)] == expected
+    assert list(dp) == [dp[index] for index in range(-6, 0)] == expected
     assert dp[np.int64(3)] == 11
     for index in (6, -7):
         with pytest.raises(IndexError, match=f"index {index} is out of range: the length is 6"):
             dp[index]
 
 
-@pytest.mark.parametrize("dp", [numbers(3).concat(numbers(1)), numbers(3).batch(2)], ids=["concat", "batch"])
-@pytest.mark.parametrize("index", ["a", 1.0, slice(0, 1)])
-def test_operators_with_an_index_of_their_own_want_a_whole_number(dp: Any, index: Any) -> None:
-    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
-        dp[index]
-
-
-@pytest.mark.parametrize("cls", [Zipper, Concater])
-def test_without_sources_is_a_value_error(cls: Any) -> None:
-    with pytest.raises(ValueError, match=f"{cls.__name__} needs at least one source"):
-        cls()
-
-
-@pytest.mark.parametrize("method", ["zip", "concat"])
-@pytest.mark.parametrize("wrong", [{1, 2}, Squares(), ps.iter.IterableWrapper("ab")], ids=lambda w: type(w).__name__)
-def test_a_source_that_is_no_map_style_pipe_is_named_by_its_position(method: str, wrong: Any) -> None:
-    with pytest.raises(TypeError, match=rf"reads MapDataPipes, and sources\[1\] is of type {type(wrong).__name__}"):
-        getattr(numbers(2), method)(wrong)
-
-
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
+    ("make", "error", "keyword"),
     [
-        (lambda: numbers(1).batch(0), ValueError, "batch_size must be at least 1, and is 0"),
-        (lambda: numbers(1).batch(1.5), TypeError, "batch_size must be a whole number"),
-        (lambda: numbers(1).map(3), TypeError, "fn must be a function or another callable, and is 3"),
+        (lambda: SequenceWrapper({1, 2}), TypeError, "needs a sequence, and set has no __getitem__"),
+        (lambda: SequenceWrapper(Dataset()), TypeError, "needs a sequence, and Dataset has no __len__"),
+        (lambda: numbers(1).batch(0), ValueError, "batch_size must be at least 1"),
+        (lambda: numbers(4).batch(2, wrapper_class=3), TypeError, "wrapper_class must make a batch out of a list"),
+        (lambda: numbers(4).batch(2)[1.0], TypeError, "cannot be interpreted as an integer"),
+        (lambda: numbers(4).concat(numbers(1))[1.0], TypeError, "cannot be interpreted as an integer"),
+        (lambda: numbers(1).map(3), TypeError, "fn must be a function or another callable"),
+        (lambda: numbers(3).map(double, on_error="skip"), ValueError, "cannot be left out"),
+        (lambda: Zipper(), ValueError, "Zipper needs at least one source"),
+        (lambda: Concater(), ValueError, "Concater needs at least one source"),
+        (lambda: numbers(2).zip(range(2).count), TypeError, r"sources\[1\] is of type builtin"),
+        (lambda: numbers(2).concat(ps.iter.IterableWrapper("a")), TypeError, r"sources\[1\] is of type IterableW"),
         (lambda: ps.iter.IterableWrapper("a").to_map_datapipe("k"), TypeError, "key_value_fn must be a function"),
         (lambda: numbers(1).to_iter_datapipe(3), TypeError, "not iterable"),
         (lambda: numbers(1).to_iter_datapipe(iter([0])), TypeError, "list_iterator can be read only once"),
-        (lambda: numbers(1).shuffle(indices=(i for i in [0])), TypeError, "generator can be read only once"),
         (lambda: numbers(1).to_iter_datapipe(ps.iter.IterableWrapper([0])), TypeError, r"write indices\.map"),
     ],
 )
-def test_wrong_arguments_are_errors_at_construction(
-    make: Callable[[], Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+def test_wrong_arguments_and_indices_are_errors(make: Callable[[], Any], error: type[Exception], keyword: str) -> None:
+    with pytest.raises(error, match=keyword):
         make()
 
 
@@ -327,7 +203,6 @@ def test_wrong_arguments_are_errors_at_construction(
         lambda dp: dp.to_iter_datapipe(),
         lambda dp: dp.shuffle().set_shuffle(False),
     ],
-    ids=["", "map", "zip", "concat", "batch", "to_iter", "shuffle"],
 )
 def test_an_error_names_the_operator_and_the_index_once(outer: Callable[[Any], Any]) -> None:
     def no_three(x: int) -> int:
@@ -336,9 +211,7 @@ def test_an_error_names_the_operator_and_the_index_once(outer: Callable[[Any], A
     with pytest.raises(ZeroDivisionError) as raised:
         list(outer(numbers(5).map(no_three)))
     (note,) = raised.value.__notes__
-    assert "raised in Mapper(" in note
-    assert "no_three" in note
-    assert note.endswith("on 3")
+    assert re.search(r"raised in Mapper\(.*no_three.* on 3$", note)
 
 
 def test_pipes_of_torch_and_ours_mix() -> None:
@@ -349,57 +222,8 @@ def test_pipes_of_torch_and_ours_mix() -> None:
     assert list(theirs.to_iter_datapipe()) == [1, 2]
 
 
-def test_each_shows_itself_as_it_was_written() -> None:
-    dp = numbers(9).map(double).zip(numbers(3)).batch(2, drop_last=True)
-    assert repr(dp).replace("\n    ", "") == (
-        "SequenceWrapper(range(0, 9)).map(double).zip(SequenceWrapper(range(0, 3))).batch(2, drop_last=True)"
-    )
-    assert repr(numbers(2).to_iter_datapipe([1, 0])) == "SequenceWrapper(range(0, 2)).to_iter_datapipe([1, 0])"
-    assert repr(numbers(2).shuffle(indices=[1])) == "SequenceWrapper(range(0, 2)).shuffle(indices=[1])"
-
-
-def test_the_helpers_of_all_pipes() -> None:
-    dp = numbers(9).map(double)
-    assert dp.take(2) == [0, 2]
-    assert dp.take_all() == [*range(0, 18, 2)]
-    assert dp.count() == 9
-
-
-# Copies
-
-
-MAP_STYLE: dict[str, Callable[[], Any]] = {
-    "map": lambda: numbers(3).map(double),
-    "zip": lambda: numbers(3).zip(numbers(4)),
-    "concat": lambda: numbers(3).concat(numbers(4)),
-    "batch": lambda: numbers(3).batch(2),
-    "to_map": lambda: numbers(3).zip(numbers(3)).to_iter_datapipe().to_map_datapipe(),
-    "to_iter": lambda: numbers(3).map(double).to_iter_datapipe([2, 1]),
-    "shuffle": lambda: numbers(3).shuffle().set_shuffle(False),
-}
-
-
-@pytest.mark.parametrize("make", MAP_STYLE.values(), ids=MAP_STYLE)
-@pytest.mark.parametrize(
-    "copied",
-    [copy.deepcopy, lambda dp: pickle.loads(pickle.dumps(dp)), lambda dp: cloudpickle.loads(cloudpickle.dumps(dp))],
-    ids=["deepcopy", "pickle", "cloudpickle"],
-)
-def test_a_copy_made_before_while_and_after_reading_agrees(
-    make: Callable[[], Any], copied: Callable[[Any], Any]
-) -> None:
-    dp = make()
-    expected = list(make())
-    assert list(copied(dp)) == expected
-    iterator = iter(dp)
-    first = next(iterator)
-    assert list(copied(dp)) == expected
-    assert [first, *iterator] == expected
-    assert list(copied(dp)) == expected
-
-
 @pytest.mark.parametrize("converted", [lambda dp: dp.to_iter_datapipe(), lambda dp: dp.shuffle()])
-def test_a_function_that_raises_stop_iteration_does_not_end_the_stream_in_silence(converted: Any) -> None:
+def test_a_stop_iteration_of_a_function_does_not_end_the_stream_in_silence(converted: Any) -> None:
     def stop(x: int) -> int:
         raise StopIteration
 
@@ -419,43 +243,12 @@ def test_shuffle_gives_every_item_once_in_another_order_each_pass() -> None:
     assert list(numbers(20).shuffle().set_seed(4)) != passes[0]
 
 
-def test_shuffle_is_read_item_by_item_and_knows_its_length() -> None:
-    dp = numbers(20).shuffle(indices=[3, 5, 7])
-    assert isinstance(dp, ps.IterDataPipe)
-    assert len(dp) == 3
-    assert sorted(dp) == [3, 5, 7]
-    assert len(numbers(20).shuffle()) == 20
-
-
-def test_shuffle_can_be_switched_off_and_on() -> None:
+def test_shuffle_can_be_switched_off_and_takes_indices() -> None:
     dp = numbers(20).shuffle().set_seed(0).set_shuffle(False)
     assert list(dp) == [*range(20)]
     assert list(dp.set_shuffle()) != [*range(20)]
-
-
-def test_shuffle_by_keys() -> None:
-    dp = SequenceWrapper({"a": 1, "b": 2}).shuffle(indices=["a", "b"])
-    assert sorted(dp) == [1, 2]
-
-
-def test_torchs_generator_governs_a_shuffle_without_a_seed() -> None:
-    def passes() -> list[list[int]]:
-        torch.manual_seed(0)
-        dp = numbers(20).shuffle()
-        return [list(dp), list(dp)]
-
-    first, second = passes()
-    assert passes() == [first, second]
-    assert first != second
-
-
-def test_seeding_a_chain_seeds_the_shuffle() -> None:
-    def seeded(seed: int) -> list[int]:
-        dp = numbers(20).shuffle().map(double)
-        seed_graph(dp, seed)
-        return list(dp)
-
-    assert seeded(1) == seeded(1) != seeded(2)
+    chosen = SequenceWrapper({"a": 1, "b": 2, "c": 3}).shuffle(indices=["a", "c"])
+    assert (sorted(chosen), len(chosen)) == ([1, 3], 2)
 
 
 def test_torchs_data_loader_finds_the_shuffle() -> None:
@@ -463,12 +256,6 @@ def test_torchs_data_loader_finds_the_shuffle() -> None:
     assert [int(x) for x in DataLoader(dp, shuffle=False, batch_size=None)] == [*range(20)]
     shuffled = [int(x) for x in DataLoader(dp, shuffle=True, batch_size=None)]
     assert sorted(shuffled) == [*range(20)] != shuffled
-
-
-def test_torchs_data_loader_reads_map_style_pipes() -> None:
-    dp = numbers(6).map(double)
-    assert [batch.tolist() for batch in DataLoader(dp, batch_size=4)] == [[0, 2, 4, 6], [8, 10]]
-    assert sorted(int(x) for x in DataLoader(dp, shuffle=True)) == [0, 2, 4, 6, 8, 10]
 
 
 # Converters
@@ -482,28 +269,18 @@ def test_to_map_reads_the_stream_when_the_first_item_is_asked_for() -> None:
         return word, len(word)
 
     dp = ps.iter.IterableWrapper(["a", "bcd"]).to_map_datapipe(with_length)
-    repr(dp)
     assert read == []
-    assert dp["bcd"] == 3
-    assert dp["a"] == 1
-    assert len(dp) == 2
+    assert [dp["bcd"], dp["a"], len(dp)] == [3, 1, 2]
     assert read == ["a", "bcd"]
 
 
 def test_to_map_takes_pairs_and_counts_its_own_keys() -> None:
     dp = ps.iter.IterableWrapper([(0, "a"), [1, "b"]]).filter(bool).to_map_datapipe()
-    assert len(dp) == 2
-    assert list(dp) == ["a", "b"]
+    before = pickle.dumps(dp)
+    assert (len(dp), list(dp)) == (2, ["a", "b"])
+    assert pickle.dumps(dp) == before  # what was loaded does not travel
     with pytest.raises(IndexError, match="none of the 2 keys is 7"):
         dp[7]
-
-
-def test_what_to_map_has_loaded_is_neither_pickled_nor_walked() -> None:
-    dp = ps.iter.IterableWrapper([("a", numbers(2))]).to_map_datapipe()
-    before = pickle.dumps(dp)
-    assert len(dp) == 1
-    assert pickle.dumps(dp) == before
-    assert [type(pipe).__name__ for pipe in walk(dp)] == ["IterToMapConverter", "IterableWrapper"]
 
 
 def test_to_map_warns_of_keys_that_come_again_and_keeps_the_last() -> None:
@@ -513,70 +290,30 @@ def test_to_map_warns_of_keys_that_come_again_and_keeps_the_last() -> None:
     assert len(dp) == 2
 
 
-@pytest.mark.timeout(10)
-def test_to_map_warns_of_repeated_keys_of_any_kind_and_number() -> None:
-    nan = float("nan")
-    dp = ps.iter.IterableWrapper([(nan, 1), ("a", 2), (nan, 3)]).to_map_datapipe()
-    with pytest.warns(UserWarning, match="1 items repeat a key, nan first"):
-        assert dp[nan] == 3
-
-
-@pytest.mark.parametrize(
-    ("item", "shown"), [("ab", "'ab'"), (5, "5"), ((1, 2, 3), r"\(1, 2, 3\)"), ({1: 2, 3: 4}, "{1: 2")]
-)
+@pytest.mark.parametrize(("item", "shown"), [("ab", "'ab'"), ((1, 2, 3), r"\(1, 2, 3\)")])
 def test_to_map_of_what_is_no_pair_says_to_give_a_function(item: Any, shown: str) -> None:
     dp = ps.iter.IterableWrapper([(1, 2), item]).to_map_datapipe()
     for _ in range(2):
         with pytest.raises(TypeError, match=f"got {shown}.*give a key_value_fn"):
             dp[1]
-    with pytest.raises(TypeError, match=f"got {shown}.*give a key_value_fn"):
-        len(dp)
 
 
-def test_to_map_and_back() -> None:
-    dp = ps.iter.IterableWrapper("abc").enumerate().to_map_datapipe().map(str.upper).to_iter_datapipe()
-    assert list(dp) == list(dp) == ["A", "B", "C"]
-    assert isinstance(dp.source.source, IterToMapConverter)
-
-
-def test_to_iter_with_no_indices_gives_nothing() -> None:
-    assert list(numbers(3).to_iter_datapipe(indices=[])) == []
-    assert len(numbers(3).to_iter_datapipe(indices=[])) == 0
-
-
-def test_to_iter_takes_any_iterable_that_can_be_read_again() -> None:
+def test_to_iter_takes_any_indices_that_can_be_read_again() -> None:
     values = {"a": 1, "b": 2}
     dp = SequenceWrapper(values).to_iter_datapipe(values.keys())
     assert list(dp) == list(dp) == [1, 2]
     assert list(SequenceWrapper([5, 6]).to_iter_datapipe(np.array([1, 1, 0]))) == [6, 6, 5]
-
-
-def test_the_length_of_to_iter_is_a_type_error_where_there_is_none() -> None:
-    class Lengthless(ps.MapDataPipe[int]):
-        def __getitem__(self, index: int) -> int:
-            return index
-
-    assert len(Lengthless().to_iter_datapipe([4, 2])) == 2
-    with pytest.raises(TypeError):
-        len(Lengthless().to_iter_datapipe())
+    assert list(numbers(3).to_iter_datapipe(indices=[])) == []
 
 
 # Resuming
 
 
 RESUMED: dict[str, Callable[[], Any]] = {
-    "to_iter": lambda: numbers(4).map(double).to_iter_datapipe(),
-    "to_iter with indices": lambda: numbers(4).to_iter_datapipe([3, 1, 1]),
     "to_iter of torch's": lambda: TorchSequenceWrapper([1, 2]).to_iter_datapipe(),
-    "shuffle": lambda: numbers(5).shuffle().set_seed(1),
     "shuffle with indices": lambda: numbers(5).shuffle(indices=[4, 3, 2]).set_seed(1),
-    "cycle of shuffle": lambda: numbers(3).shuffle().set_seed(1).cycle(3),
-    "zip of shuffles": lambda: numbers(3).shuffle().set_seed(1).zip(numbers(5).shuffle().set_seed(2)),
-    "shuffle of shuffle": lambda: numbers(5).shuffle().set_seed(1).shuffle(buffer_size=3).set_seed(1),
     "through to_map": lambda: numbers(3).zip(numbers(3)).shuffle().set_seed(1).to_map_datapipe().to_iter_datapipe(),
-    "prefetch of shuffle": lambda: numbers(5).shuffle().set_seed(1).sharding_filter().prefetch(2),
     "batches at once": lambda: together(7)[1].map(double).shuffle().set_seed(3).batch(3),
-    "map-style batches": lambda: numbers(5).batch(2).shuffle().set_seed(9).repeat(2),
 }
 
 
@@ -602,36 +339,13 @@ def test_reading_by_index_resumes_without_reading_what_came_before() -> None:
     assert list(resumed) == read == [6, 7, 8]
 
 
-def test_nothing_is_read_at_construction() -> None:
-    class Unread(ps.MapDataPipe[int]):
-        def __getitem__(self, index: int) -> int:
-            raise AssertionError("read")
-
-        def __len__(self) -> int:
-            raise AssertionError("measured")
-
-    source = Unread()
-    for cls in (Mapper, Batcher):
-        cls(source, double if cls is Mapper else 2)  # type: ignore[arg-type]
-    for cls in (Zipper, Concater, Shuffler, ps.iter.MapToIterConverter):
-        cls(source)
-
-
-def test_a_batch_of_a_class_that_cannot_be_called_is_refused_at_construction() -> None:
-    with pytest.raises(TypeError, match="wrapper_class must make a batch out of a list, and is 3"):
-        numbers(4).batch(2, wrapper_class=3)
-
-
 def test_to_map_leaves_out_what_fails_where_that_was_asked_for() -> None:
-    dp = ps.iter.IterableWrapper(["1", "x", "3"]).to_map_datapipe(lambda text: (int(text), text), on_error="skip")
+    source = ps.iter.IterableWrapper(["1", "x", "3"])
+    dp = source.to_map_datapipe(lambda text: (int(text), text), on_error="skip")
     assert [dp[1], dp[3], len(dp)] == ["1", "3", 2]
     assert dp.stats()["to_map_datapipe"]["skipped"] == 1
-
-
-def test_a_key_error_of_a_function_is_not_taken_for_a_missing_key() -> None:
-    dp = ps.iter.IterableWrapper([{"a": 1}]).to_map_datapipe(lambda item: (item["b"], item))
-    with pytest.raises(KeyError, match="'b'"):
-        dp[0]
+    with pytest.raises(KeyError, match="'b'"):  # not taken for a missing key
+        source.to_map_datapipe(lambda text: ({}["b"], text))[0]
 
 
 # Any size: orders that are computed, and shares of them
@@ -654,8 +368,7 @@ def test_a_thousand_million_items_are_shuffled_without_a_list_of_them() -> None:
     try:
         dp = huge()
         first = dp.take(20_000)
-        assert len({*first}) == 20_000
-        assert len(dp) == N
+        assert (len({*first}), len(dp)) == (20_000, N)
         assert 0 <= min(first) < N // 1000
         assert N - N // 1000 < max(first) < N
         thirds = [huge(3, part).take(7) for part in range(3)]
@@ -695,19 +408,6 @@ def test_an_order_that_is_computed_piece_by_piece_resumes_after_every_item(monke
     assert_resumes_everywhere(lambda: numbers(9).shuffle().set_seed(1))
     assert_resumes_everywhere(third, passes=2)
     assert_resumes_everywhere(lambda: third().batch(2), passes=2)
-
-
-def test_a_share_of_a_huge_shuffle_resumes_wherever_it_stands() -> None:
-    dp = huge(3, 1)
-    dp.take(5)
-    state = json.loads(json.dumps(dp.state_dict()))
-    below, _ = state["state"]["steps"]
-    assert below["own"] == {"pass_seed": dp.source.pass_seed, "position": 14}  # 1, 4, 7, 10 and 13 were handed out
-    below["own"]["position"] += 3 * 10**8
-    resumed = huge(3, 1)
-    resumed.load_state_dict(state)
-    there = np.arange(16 + 3 * 10**8, 28 + 3 * 10**8, 3)
-    assert resumed.take(4) == Permutation(dp.source.pass_seed, N).at(there).tolist()
 
 
 def test_indices_of_a_range_are_not_listed_either() -> None:
@@ -760,24 +460,15 @@ PASSING_ON: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("chain", PASSING_ON.values(), ids=PASSING_ON)
-def test_several_items_at_once_are_those_one_by_one(chain: Callable[[Any], Any]) -> None:
+def test_several_items_at_once_are_those_one_by_one_where_the_source_can(chain: Callable[[Any], Any]) -> None:
     dp = chain(together(5)[1])
     wanted = [4, 0, -1, 2, 4]
     assert list(dp.__getitems__(wanted)) == [dp[index] for index in wanted]
     assert list(dp.__getitems__([])) == []
     with pytest.raises(IndexError):
         dp.__getitems__([1, len(dp)])
-
-
-@pytest.mark.parametrize("chain", PASSING_ON.values(), ids=PASSING_ON)
-def test_several_items_at_once_are_offered_only_where_the_source_can(chain: Callable[[Any], Any]) -> None:
-    assert hasattr(chain(together(5)[1]), "__getitems__")
-    assert not hasattr(chain(numbers(5)), "__getitems__")
-    assert not hasattr(chain(TorchSequenceWrapper([1])), "__getitems__")
-
-
-def test_zip_and_concat_offer_several_at_once_only_where_all_sources_can() -> None:
-    assert not hasattr(together(2)[1].zip(numbers(2)), "__getitems__")
+    for without in (numbers(5), TorchSequenceWrapper([1])):
+        assert not hasattr(chain(without), "__getitems__")
     assert not hasattr(numbers(2).concat(together(2)[1]), "__getitems__")
 
 
@@ -792,26 +483,16 @@ def test_a_class_with_a_getitem_of_its_own_is_not_passed_by() -> None:
         def __getitem__(self, index: int) -> int:
             return -super().__getitem__(index)
 
-    class Plain(SequenceWrapper[int]):
-        pass
-
     assert not hasattr(Negative(Together(4)), "__getitems__")
     assert list(Negative(Together(4)).to_iter_datapipe().batch(2)) == [[0, -1], [-2, -3]]
-    assert hasattr(Plain(Together(4)), "__getitems__")
 
 
-def test_torchs_subsets_and_loaders_read_batches_by_one_call() -> None:
-    data, dp = together(9)
-    chosen = Subset(dp.map(double), range(6))  # type: ignore[arg-type, var-annotated]
-    assert [batch.tolist() for batch in DataLoader(chosen, batch_size=4)] == [[0, 2, 4, 6], [8, 10]]
-    assert data.calls == [[0, 1, 2, 3], [4, 5]]
-
-
-def test_batches_of_a_map_style_pipe_are_read_by_one_call_each() -> None:
+def test_batches_are_read_by_one_call_each_also_by_torchs_loaders() -> None:
     data, dp = together(5)
     assert list(dp.batch(2)) == [[0, 1], [2, 3], [4]]
-    assert data.calls == [[0, 1], [2, 3], [4]]
-    assert pickle.loads(pickle.dumps(dp.batch(2)))[1] == [2, 3]
+    chosen = Subset(dp.map(double), range(3))  # type: ignore[arg-type, var-annotated]
+    assert [batch.tolist() for batch in DataLoader(chosen, batch_size=2)] == [[0, 2], [4]]
+    assert data.calls == [[0, 1], [2, 3], [4], [0, 1], [2]]
 
 
 def test_a_cache_asks_for_what_it_has_not_and_for_each_once() -> None:
@@ -827,21 +508,15 @@ def test_an_error_in_one_of_several_names_the_operator_and_its_index() -> None:
     def no_three(x: int) -> int:
         return 1 // (x - 3)
 
-    dp = together(6)[1].map(no_three).map(double).to_iter_datapipe([5, 1, 3, 0]).batch(3)
-    with pytest.raises(ZeroDivisionError) as raised:
-        list(dp)
-    (note,) = raised.value.__notes__
-    assert "raised in Mapper(" in note
-    assert "no_three" in note
-    assert note.endswith("on 3")
-
-
-def test_an_error_of_reading_several_names_the_operator_and_the_indices() -> None:
-    with pytest.raises(IndexError) as raised:
-        list(together(3)[1].map(double).to_iter_datapipe([1, 7]).batch(2))
-    (note,) = raised.value.__notes__
-    assert "raised in SequenceWrapper(" in note
-    assert note.endswith("on [1, 7]")
+    mapped = together(6)[1].map(no_three).map(double)
+    for indices, error, note in [
+        ([5, 1, 3, 0], ZeroDivisionError, r"raised in Mapper\(.*no_three.* on 3$"),
+        ([1, 7], IndexError, r"raised in SequenceWrapper\(.* on \[1, 7\]$"),
+    ]:
+        with pytest.raises(error) as raised:
+            list(mapped.to_iter_datapipe(indices).batch(3))
+        assert len(raised.value.__notes__) == 1
+        assert re.search(note, raised.value.__notes__[0])
 
 
 class Unlike(Together):
@@ -851,18 +526,17 @@ class Unlike(Together):
 
 @pytest.mark.parametrize(("n", "gives"), [(5, 2), (8, 6)], ids=["fewer", "more"])
 def test_a_wrong_number_of_items_is_an_error(n: int, gives: int) -> None:
-    wrapped = SequenceWrapper(Unlike(n))
-    for chain in (wrapped.to_iter_datapipe().batch(3), wrapped.map(double).shuffle().batch(3), wrapped.batch(3)):
-        with pytest.raises(ValueError, match=f"__getitems__ gave {gives} items for 3 indices") as raised:
-            list(chain)
-        assert "raised in SequenceWrapper(" in raised.value.__notes__[0]
-
     class Theirs(TorchSequenceWrapper):  # type: ignore[type-arg]
         def __getitems__(self, indices: list[int]) -> list[int]:
             return Unlike(n).__getitems__(indices)
 
-    theirs = Theirs([*range(9)])
-    for chain in (theirs.to_iter_datapipe().batch(3), Mapper(theirs, double).batch(3), Batcher(theirs, 3)):
+    ours, theirs = SequenceWrapper(Unlike(n)), Theirs([*range(9)])
+    for chain in (
+        ours.map(double).shuffle().batch(3),
+        ours.batch(3),
+        theirs.to_iter_datapipe().batch(3),
+        Mapper(theirs, double).batch(3),
+    ):
         with pytest.raises(ValueError, match=f"__getitems__ gave {gives} items for 3 indices"):
             list(chain)
 
