@@ -48,7 +48,7 @@ def test_each_number_of_many_has_one_place(n: int) -> None:
 
 
 @given(SEEDS, st.integers(1, 2**63), st.data())
-def test_what_stands_in_a_place_does_not_depend_on_what_else_is_asked_for(seed: int, n: int, data: Any) -> None:
+def test_places_do_not_depend_on_each_other(seed: int, n: int, data: Any) -> None:
     places = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20))
     order = Permutation(seed, n)
     found = order.at(np.array(places))

@@ -121,6 +121,9 @@ def test_arrays_are_batches_of_their_rows(tmp_path: Path) -> None:
     assert torch.equal(batch["data"], torch.arange(6, dtype=torch.int16).reshape(3, 2))
     [batch] = paths(several).read_numpy(include_paths=True).to_tensors()
     assert ([*batch], batch["y"].dtype, batch["path"]) == (["x", "y", "path"], torch.bool, [str(several)] * 2)
+    np.savez(several, path=np.arange(2))
+    with pytest.raises(ValueError, match="an array 'path', which include_paths would replace"):
+        list(paths(several).read_numpy(include_paths=True))
 
 
 @pytest.mark.parametrize(

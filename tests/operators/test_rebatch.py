@@ -332,7 +332,7 @@ def test_rebatch_and_to_tensors_commute(sizes: tuple[int, ...], arguments: Any, 
     assert [type(batch) for batch in dp.source] == [pa.RecordBatch] * len(expected)
 
 
-def test_a_value_of_which_no_tensor_is_made_is_an_error_of_its_own_piece() -> None:
+def test_a_value_without_tensor_fails_its_own_piece() -> None:
     batch = pa.record_batch({"x": [*range(7), None, 8]})
     dp = ps.iter.IterableWrapper([batch]).rebatch(3).to_tensors(on_error="skip")
     assert [made["x"].tolist() for made in dp] == [[0, 1, 2], [3, 4, 5]]

@@ -81,7 +81,7 @@ def test_at_most_buffer_size_items_wait() -> None:
 
 
 @pytest.mark.parametrize("number", [2, -1, "a", 0.5])
-def test_a_number_that_no_branch_has_is_an_error_that_shows_it_and_the_item(number: Any) -> None:
+def test_a_number_that_no_branch_has_is_an_error(number: Any) -> None:
     class Wrong(Sorter):
         def branch_of(self, number_of_item: int, item: int) -> Any:
             return number if item == 3 else 0

@@ -62,25 +62,6 @@ def test_a_tokenizer_travels_to_processes(tokenizer: Any) -> None:
     assert list(ids) == [row["ids"] for row in expected]
 
 
-def images(count: int) -> Any:
-    return ps.iter.IterableWrapper(
-        [{"image": np.full((8, 8, 3), 40 * number, np.uint8), "label": number} for number in range(count)]
-    )
-
-
-def test_transforms_of_torchvision_map_images(v2: ModuleType) -> None:
-    transform = v2.Compose(
-        [v2.ToImage(), v2.Resize((4, 4)), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
-    )
-    dp = images(5).sharding_filter().map(transform, input_col="image").batch(2).collate()
-    batches = list(dp)
-    assert [tuple(batch["image"].shape) for batch in batches] == [(2, 3, 4, 4), (2, 3, 4, 4), (1, 3, 4, 4)]
-    assert batches[1]["image"][1, 0, 0, 0].item() == pytest.approx(120 / 255 * 2 - 1, abs=1e-6)
-    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(1)) as loader:
-        for seen, batch in zip(loader, batches, strict=True):
-            assert torch.equal(seen["image"], batch["image"])
-
-
 def test_random_transforms_of_torchvision_resume_in_workers(v2: ModuleType) -> None:
     crop = v2.Compose([v2.ToImage(), v2.RandomCrop(4), v2.RandomHorizontalFlip()])
     gradient = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
