@@ -3,7 +3,6 @@
 import hashlib
 import io
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -16,10 +15,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from archives import tar_of
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
-from penstock.storage import writing
-from penstock.storage.local.locks import FileLock
 from resuming import assert_resumes_everywhere, passed_on
 
 FileOpener, IterableWrapper = ps.iter.FileOpener, ps.iter.IterableWrapper
@@ -62,7 +58,7 @@ def below(folder):
 # What comes out, and in which order
 
 
-def test_files_are_made_once_and_come_out_in_the_order_of_the_items_whatever_was_there(tmp_path):
+def test_files_are_made_once_and_come_out_in_order(tmp_path):
     (tmp_path / "2.txt").write_text("was there")
     maker = Maker()
     dp = cached(tmp_path, range(4), lambda missing, _: missing.map(maker))
@@ -77,13 +73,11 @@ def test_files_are_made_once_and_come_out_in_the_order_of_the_items_whatever_was
     ("steps", "expected"),
     [
         (lambda d: d.filter(lambda item: item % 2 == 1).map(Maker()), ["1", "3"]),
-        (lambda d: d.shuffle().map(Maker()).shuffle(), ["0", "1", "2", "3"]),
-        (lambda d: d.prefetch(10).map(Maker()).prefetch(10), ["0", "1", "2", "3"]),
+        (lambda d: d.shuffle().map(Maker()).prefetch(10), ["0", "1", "2", "3"]),
         (lambda d: d.batch(3).map(lambda batch: Maker()(batch[0])), ["0", "1", "2", "3"]),
-        (lambda d: d.cycle(2).map(Maker()), ["0", "1", "2", "3"]),
         (lambda d: d.flatmap(lambda item: [Maker()(item), Maker()(item)]), ["0", "1", "2", "3"]),
     ],
-    ids=["filter", "shuffle", "prefetch", "batch", "cycle", "twice"],
+    ids=["filter", "shuffle", "batch", "twice"],
 )
 def test_whatever_the_steps_between_do_every_file_is_its_items(tmp_path, steps, expected):
     for _ in range(2):
@@ -92,7 +86,7 @@ def test_whatever_the_steps_between_do_every_file_is_its_items(tmp_path, steps, 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {f"{item}.txt": item for item in expected}
 
 
-def test_an_item_may_have_several_files_which_come_in_the_order_of_filepath_fn(tmp_path):
+def test_files_of_an_item_come_in_the_order_of_filepath_fn(tmp_path):
     def paths_of(item):
         yield tmp_path / f"{item}-a"
         yield tmp_path / f"{item}-b"
@@ -111,7 +105,7 @@ def test_an_item_may_have_several_files_which_come_in_the_order_of_filepath_fn(t
     assert (tmp_path / "1-b").read_bytes() == b"b"
 
 
-def test_steps_that_make_only_what_is_missing_of_an_item_lose_none_of_its_files(tmp_path):
+def test_an_item_keeps_files_that_were_not_made_again(tmp_path):
     (tmp_path / "a").write_text("was there")
     cache = IterableWrapper([0]).on_disk_cache(lambda item: [tmp_path / "a", tmp_path / "b"])
     dp = cache.map(lambda item: (tmp_path / "b", b"")).end_caching()
@@ -120,7 +114,7 @@ def test_steps_that_make_only_what_is_missing_of_an_item_lose_none_of_its_files(
 
 
 @pytest.mark.parametrize("inner", ["{}/1", "{}-1"], ids=["in a folder of that name", "beside it"])
-def test_files_of_other_paths_than_expected_are_listed_and_come_out_from_then_on(tmp_path, inner):
+def test_files_of_unexpected_paths_are_listed(tmp_path, inner):
     maker = Maker()
 
     def parts(item):
@@ -141,7 +135,7 @@ def test_files_of_other_paths_than_expected_are_listed_and_come_out_from_then_on
     assert maker.made == ["a", "b", "a"]
 
 
-def test_what_was_made_in_place_of_a_file_is_forgotten_when_the_file_itself_is_made(tmp_path):
+def test_a_file_that_is_made_replaces_its_list(tmp_path):
     other = cached(tmp_path, ["a"], lambda missing, path_of: missing.map(lambda item: (path_of("b"), b"")), timeout=1)
     assert names(other) == ["b.txt"]
     (tmp_path / "b.txt").unlink()
@@ -149,24 +143,7 @@ def test_what_was_made_in_place_of_a_file_is_forgotten_when_the_file_itself_is_m
     assert below(tmp_path) == ["a.txt"]
 
 
-def test_items_are_paths_themselves_without_a_filepath_fn(tmp_path):
-    dp = IterableWrapper([tmp_path / "deep" / "a"]).on_disk_cache().map(lambda path: (path, b"")).end_caching()
-    assert list(dp) == [str(tmp_path / "deep" / "a")]
-    assert below(tmp_path) == ["deep/a"]
-
-
-def test_end_caching_can_have_a_filepath_fn_of_its_own(tmp_path):
-    dp = cached(tmp_path, "ab", filepath_fn=lambda item: tmp_path / f"{item}.txt")
-    assert names(dp) == ["a.txt", "b.txt"]
-
-
-def test_five_thousand_items_in_one_pass(tmp_path):
-    dp = cached(tmp_path, range(5000), lambda missing, _: missing.shuffle().map(Maker()))
-    for _ in range(2):
-        assert names(dp) == [f"{item}.txt" for item in range(5000)]
-
-
-def test_an_endless_source_whose_files_are_all_there_does_not_wait_for_one_that_is_missing(tmp_path):
+def test_an_endless_source_waits_for_no_missing_file(tmp_path):
     dp = cached(tmp_path, IterableWrapper(range(2)).cycle())
     assert names(islice(dp, 5)) == ["0.txt", "1.txt", "0.txt", "1.txt", "0.txt"]
 
@@ -174,17 +151,15 @@ def test_an_endless_source_whose_files_are_all_there_does_not_wait_for_one_that_
 @pytest.mark.parametrize(
     ("mode", "content_of"),
     [
-        ("wb", lambda: b"one"),
         ("b", lambda: [b"o", b"ne"]),
         ("wb", lambda: io.BytesIO(b"one")),
         ("wb", lambda: memoryview(b"one")),
-        ("w", lambda: "\u00f6ne"),
         ("wt", lambda: ["\u00f6", "ne"]),
         ("t", lambda: io.StringIO("\u00f6ne")),
     ],
 )
 @pytest.mark.parametrize("skip_read", [False, True])
-def test_contents_are_streams_bytes_text_or_pieces_of_these(tmp_path, mode, content_of, skip_read):
+def test_contents_are_streams_bytes_text_or_pieces(tmp_path, mode, content_of, skip_read):
     content = content_of()
     options = {"same_filepath_fn": True, "skip_read": skip_read}
     dp = cached(tmp_path, "a", lambda missing, _: missing.map(lambda item: (item, content)), mode, **options)
@@ -193,68 +168,6 @@ def test_contents_are_streams_bytes_text_or_pieces_of_these(tmp_path, mode, cont
 
 
 # Chains that data sets are made of
-
-
-class TwoBlocks:
-    """A data set that is downloaded, checked, and then unpacked: two blocks, one behind the other."""
-
-    def __init__(self, root, archive):
-        self.root, self.archive = root, archive
-        self.downloads, self.unpacked = [], []
-
-    def download(self, url):
-        self.downloads.append(url)
-        return url, io.BytesIO(self.archive)
-
-    def see(self, member):
-        self.unpacked.append(member[0])
-        return member
-
-    def rows(self, split):
-        archive_path, file_path = str(self.root / "data.tgz"), str(self.root / "data" / f"{split}.csv")
-        url_dp = IterableWrapper(["https://example.org/data.tgz"])
-        cache_dp = url_dp.on_disk_cache(
-            filepath_fn=lambda _: archive_path,
-            hash_dict={archive_path: hashlib.md5(self.archive).hexdigest()},
-            hash_type="md5",
-        )
-        cache_dp = cache_dp.map(self.download).end_caching(mode="wb", same_filepath_fn=True)
-        unpacked_dp = cache_dp.on_disk_cache(filepath_fn=lambda _: file_path)
-        unpacked_dp = FileOpener(unpacked_dp, mode="b").load_from_tar().map(self.see)
-        unpacked_dp = unpacked_dp.filter(lambda member: member[0].endswith(f"{split}.csv"))
-        unpacked_dp = unpacked_dp.end_caching(mode="wb", same_filepath_fn=True)
-        return FileOpener(unpacked_dp, encoding="utf-8").map(lambda file: file[1].read())
-
-
-def test_a_data_set_of_two_blocks_downloads_and_unpacks_each_file_once(tmp_path):
-    data = TwoBlocks(tmp_path, tar_of({"x/train.csv": b"1,a\n", "x/test.csv": b"2,b\n"}))
-    assert list(data.rows("train")) == ["1,a\n"]
-    assert list(data.rows("test")) == ["2,b\n"]
-    assert list(data.rows("train")) == ["1,a\n"]
-    assert len(data.downloads) == 1
-    assert len(data.unpacked) == 4
-    assert below(tmp_path) == ["data.tgz", "data/test.csv", "data/train.csv"]
-
-
-def test_many_files_of_an_archive_become_one(tmp_path):
-    archive = tmp_path / "reviews.tar"
-    archive.write_bytes(
-        tar_of({f"{label}/{n}.txt": f"{label}{n}".encode() for label in ("neg", "pos") for n in range(3)})
-    )
-
-    def label_of(member):
-        return member[0].split("/")[-2]
-
-    def joined(group):
-        return str(tmp_path / label_of(group[0])), b"\n".join(stream.read() for _, stream in group)
-
-    def chain():
-        cache = IterableWrapper([str(archive)]).on_disk_cache(lambda _: [tmp_path / "neg", tmp_path / "pos"])
-        members = FileOpener(cache, mode="b").load_from_tar()
-        return members.batch(3).map(joined).end_caching(mode="wb", skip_read=True)
-
-    assert names(chain()) == names(chain()) == ["neg", "pos"]
-    assert (tmp_path / "pos").read_text().split() == ["pos0", "pos1", "pos2"]
 
 
 def test_blocks_one_inside_the_other_pair_like_brackets(tmp_path):
@@ -268,21 +181,6 @@ def test_blocks_one_inside_the_other_pair_like_brackets(tmp_path):
     assert (tmp_path / "outer-b").read_text() == "of b"
 
 
-def test_a_branch_of_a_fork_can_be_cached_while_the_other_is_read(tmp_path):
-    cached_branch, other = IterableWrapper(range(4)).fork(2)
-    dp = cached(tmp_path, cached_branch).map(os.path.basename).zip(other)
-    for _ in range(2):
-        assert list(dp) == [(f"{item}.txt", item) for item in range(4)]
-
-
-def test_workers_of_a_loader_share_one_folder(tmp_path):
-    dp = cached(tmp_path, IterableWrapper(range(20)).sharding_filter())
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(num_workers=2)) as loader:
-        for _ in range(2):
-            assert names(loader) == [f"{item}.txt" for item in range(20)]
-    assert below(tmp_path) == sorted(f"{item}.txt" for item in range(20))
-
-
 # Resuming
 
 
@@ -292,7 +190,7 @@ def always_missing(folder, items):
 
 @pytest.mark.parametrize("make", [cached, always_missing])
 @pytest.mark.parametrize("fresh", [False, True], ids=["one folder", "a folder for each chain"])
-def test_resumes_with_the_same_paths_in_the_same_order_whatever_was_made_meanwhile(tmp_path, make, fresh):
+def test_resumes_with_the_same_paths_in_order(tmp_path, make, fresh):
     def chain():
         folder = tmp_path / str(len([*tmp_path.iterdir()]) if fresh else 0)
         folder.mkdir(exist_ok=True)
@@ -316,7 +214,7 @@ def test_the_laws_hold_where_files_are_missing_too(tmp_path, make):
     check_operator(lambda: make(tmp_path, range(3)))
 
 
-def test_a_state_taken_while_files_come_out_of_a_list_goes_on_where_they_are_not_there_yet(tmp_path):
+def test_resumes_in_a_list_of_files_elsewhere(tmp_path):
     def chain(folder):
         def steps(missing, path_of):
             return missing.flatmap(lambda item: [(path_of(f"{item}{part}"), b"") for part in "xyz"])
@@ -330,22 +228,6 @@ def test_a_state_taken_while_files_come_out_of_a_list_goes_on_where_they_are_not
     assert names(resumed) == ["by.txt", "bz.txt"]
 
 
-def test_an_abandoned_pass_closes_the_source(tmp_path):
-    closed = []
-
-    def source():
-        try:
-            yield from range(4)
-        finally:
-            closed.append(True)
-
-    iterator = iter(cached(tmp_path, IterableWrapper([0]).flatmap(lambda _: source())))
-    next(iterator)
-    assert closed == []
-    iterator.close()
-    assert closed == [True]
-
-
 # Wrong files, and failures
 
 
@@ -353,13 +235,17 @@ def digests(folder, **contents):
     return {str(folder / f"{name}.txt"): hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
-def test_a_file_with_the_wrong_digest_is_made_anew(tmp_path):
-    (tmp_path / "a.txt").write_text("damaged")
-    dp = cached(tmp_path, "ab", cache={"hash_dict": digests(tmp_path, a=b"a", b=b"b")})
-    assert [Path(path).read_text() for path in dp] == ["a", "b"]
+def test_files_that_fail_a_check_are_made_anew(tmp_path):
+    for cache in (
+        {"hash_dict": digests(tmp_path, a=b"a", b=b"b")},
+        {"extra_check_fn": lambda path: Path(path).read_text() != "damaged"},
+    ):
+        (tmp_path / "a.txt").write_text("damaged")
+        assert [Path(path).read_text() for path in cached(tmp_path, "ab", cache=cache)] == ["a", "b"]
+        (tmp_path / "b.txt").unlink()
 
 
-def test_a_content_with_the_wrong_digest_is_an_error_that_names_both_and_leaves_no_file(tmp_path):
+def test_wrong_digests_and_items_are_errors(tmp_path):
     dp = cached(tmp_path, "ab", cache={"hash_dict": (expected := digests(tmp_path, a=b"a", b=b"other"))})
     iterator = iter(dp)
     next(iterator)
@@ -367,36 +253,14 @@ def test_a_content_with_the_wrong_digest_is_an_error_that_names_both_and_leaves_
         next(iterator)
     for part in ("b.txt", hashlib.sha256(b"b").hexdigest(), expected[str(tmp_path / "b.txt")]):
         assert part in str(caught.value)
-    assert below(tmp_path) == ["a.txt"]
-
-
-def test_a_content_without_a_digest_is_an_error(tmp_path):
     with pytest.raises(RuntimeError, match="hash_dict has no digest for '.*b.txt'"):
         list(cached(tmp_path, "ab", cache={"hash_dict": digests(tmp_path, a=b"a")}))
+    with pytest.raises(TypeError, match="pairs of a path and a content, and got 'b'"):
+        list(cached(tmp_path, "ab", lambda missing, _: missing))
     assert below(tmp_path) == ["a.txt"]
 
 
-def test_a_file_that_fails_the_extra_check_is_made_anew(tmp_path):
-    (tmp_path / "a.txt").write_text("empty")
-    dp = cached(tmp_path, "ab", cache={"extra_check_fn": lambda path: Path(path).read_text() != "empty"})
-    assert [Path(path).read_text() for path in dp] == ["a", "b"]
-
-
-def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
-    def fill(content, file):
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(writing, "_write", fill)
-    dp = cached(tmp_path, "ab")
-    with pytest.raises(OSError, match="No space left"):
-        list(dp)
-    assert below(tmp_path) == []
-    monkeypatch.undo()
-    assert names(dp) == ["a.txt", "b.txt"]
-
-
-def test_a_stream_that_breaks_leaves_no_half_file_and_is_closed(tmp_path):
+def test_a_stream_that_breaks_leaves_no_half_file(tmp_path):
     class Broken(io.BytesIO):
         def read(self, size=-1):
             if self.tell():
@@ -412,20 +276,12 @@ def test_a_stream_that_breaks_leaves_no_half_file_and_is_closed(tmp_path):
     assert below(tmp_path) == []
 
 
-@pytest.mark.parametrize("content", ["text", [1], io.StringIO("text")])
+@pytest.mark.parametrize("content", ["text", io.StringIO("text")])
 def test_text_in_a_file_for_bytes_says_so(tmp_path, content):
     with pytest.raises(TypeError) as caught:
         list(cached(tmp_path, "a", lambda missing, _: missing.map(lambda item: (item, content))))
     assert "the file is open for bytes" in "".join(caught.value.__notes__)
     assert below(tmp_path) == []
-
-
-def test_a_function_that_raises_stop_iteration_between_is_an_error_and_loses_no_item(tmp_path):
-    def stop(item):
-        raise StopIteration
-
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        list(cached(tmp_path, "ab", lambda missing, _: missing.map(stop)))
 
 
 def failing(attempts, times):
@@ -505,18 +361,6 @@ def test_what_cannot_be_cached_is_an_error_that_says_why(build, error, said):
         build(IterableWrapper(["x/y"]))
 
 
-def test_the_steps_between_read_alone_say_what_is_missing_after_a_pass_too(tmp_path):
-    dp = cached(tmp_path, "a")
-    list(dp)
-    with pytest.raises(RuntimeError, match=r"needs an end_caching\(\)"):
-        list(dp.source)
-
-
-def test_an_item_between_that_is_no_pair_is_an_error(tmp_path):
-    with pytest.raises(TypeError, match="pairs of a path and a content, and got 'a'"):
-        list(cached(tmp_path, "a", lambda missing, _: missing))
-
-
 # Several processes
 
 PROGRAM = """
@@ -574,18 +418,18 @@ def start(tmp_path):
 
 
 def test_four_processes_on_one_folder_make_each_file_once(tmp_path, start):
-    processes = [start(200, "wait") for _ in range(4)]
+    processes = [start(60, "wait") for _ in range(4)]
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    expected = [f"{item}" for item in range(200)]
+    expected = [f"{item}" for item in range(60)]
     assert [process.communicate(timeout=30)[0].split() for process in processes] == [expected] * 4
     assert sorted((tmp_path / "log").read_text().split(), key=int) == expected
     assert below(tmp_path / "made") == sorted(expected)
     assert all((tmp_path / "made" / item).read_text() == item * 1000 for item in expected)
 
 
-def test_after_kill_9_in_the_middle_of_a_write_the_next_goes_on_at_once_and_serves_no_half_file(tmp_path, start):
+def test_after_kill_9_in_a_write_the_next_goes_on(tmp_path, start):
     killed = start(3, "hang")
     assert killed.stdout.readline() == "writing\n"
     waiting = start(3)
@@ -598,20 +442,6 @@ def test_after_kill_9_in_the_middle_of_a_write_the_next_goes_on_at_once_and_serv
     assert waiting.communicate(timeout=20)[0].split() == ["0", "1", "2"]
     assert below(tmp_path / "made") == ["0", "1", "2"]
     assert (tmp_path / "made" / "0").read_text() == "0" * 1000
-
-
-def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
-    killed = start(1, "hang")
-    assert killed.stdout.readline() == "writing\n"
-
-    class Waiting(threading.Event):
-        def wait(self, timeout=None):
-            killed.kill()
-            killed.wait(20)
-            return False
-
-    with FileLock(str(tmp_path / "made" / ".penstock-0.lock"), 20, Waiting()) as lock:
-        assert lock.left_behind
 
 
 def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, start):
@@ -630,20 +460,12 @@ def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, st
     assert below(made) == ["0.torchdata_list", "0/first", "0/second"]
 
 
-def test_a_long_name_has_a_shorter_lock(tmp_path):
-    name = "n" * 240
-    path = str(tmp_path / name)
-    dp = IterableWrapper([name]).on_disk_cache(lambda item: path).map(lambda item: (path, b"one")).end_caching("wb")
-    assert names(dp) == [name]
-    assert below(tmp_path) == [name]
-
-
 def test_a_folder_that_somebody_made_is_served(tmp_path):
     (tmp_path / "a.txt").mkdir()
     assert names(cached(tmp_path, ["a"])) == ["a.txt"]
 
 
-def test_an_owner_that_lives_is_waited_for_no_longer_than_the_timeout_and_named(tmp_path, start):
+def test_an_owner_that_lives_is_waited_for_until_the_timeout(tmp_path, start):
     owner = start(1, "hang")
     assert owner.stdout.readline() == "writing\n"
     dp = IterableWrapper(["0"]).on_disk_cache(lambda item: tmp_path / "made" / item)
@@ -663,14 +485,6 @@ def test_waiting_for_an_owner_ends_when_the_pass_is_given_up(tmp_path, start):
     assert os.path.basename(next(iterator)) == "there"
     iterator.close()
     assert [thread for thread in threading.enumerate() if thread.name.startswith("penstock")] == []
-
-
-def test_states_hold_no_contents_and_are_plain(tmp_path):
-    dp = cached(tmp_path, range(4))
-    iterator = iter(dp)
-    next(iterator)
-    state = json.dumps(dp.state_dict())
-    assert str(tmp_path) not in state
 
 
 @pytest.mark.parametrize("length", [239, 245, 255])

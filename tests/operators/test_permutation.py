@@ -42,13 +42,13 @@ def test_each_number_has_one_place(seed: int, n: int) -> None:
     assert sorted(enciphered(seed, n, np.arange(n)).tolist()) == everywhere
 
 
-@pytest.mark.parametrize("n", [2**16, 2**16 + 1, 300**2, 10**6, 1021 * 1031])
+@pytest.mark.parametrize("n", [2**16, 2**16 + 1, 1021 * 1031])
 def test_each_number_of_many_has_one_place(n: int) -> None:
     assert np.array_equal(np.bincount(whole(3, n), minlength=n), np.ones(n))
 
 
 @given(SEEDS, st.integers(1, 2**63), st.data())
-def test_what_stands_in_a_place_does_not_depend_on_what_else_is_asked_for(seed: int, n: int, data: Any) -> None:
+def test_places_do_not_depend_on_each_other(seed: int, n: int, data: Any) -> None:
     places = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20))
     order = Permutation(seed, n)
     found = order.at(np.array(places))
@@ -57,16 +57,6 @@ def test_what_stands_in_a_place_does_not_depend_on_what_else_is_asked_for(seed: 
     assert len({*found.tolist()}) == len({*places})
     again = Permutation(seed, n)
     assert [again.at(np.array([place])).item() for place in reversed(places)] == found.tolist()[::-1]
-
-
-@pytest.mark.parametrize("n", [10**9, 2**31, 2**32 + 1, 2**53 + 1, 2**62, 2**63 - 1, 2**63])
-def test_places_of_huge_orders_have_different_numbers_up_to_the_last(n: int) -> None:
-    places = np.arange(50_000, dtype=np.uint64)
-    places = np.concatenate([places, np.uint64(n - 50_000) + places])
-    numbers = Permutation(7, n).at(places)
-    assert len(np.unique(numbers)) == 100_000
-    assert 0 <= numbers.min() < n // 1000
-    assert n - n // 1000 < numbers.max() < n
 
 
 def test_an_order_is_a_function_of_the_seed_and_the_number() -> None:
@@ -168,14 +158,6 @@ def test_an_order_looks_random(n: int, seed: int) -> None:
 @pytest.mark.parametrize("n", [1000, 2**16 + 1, 10**9, 2**62])
 def test_orders_of_many_seeds_look_random(n: int) -> None:
     assert worst(over_seeds(n, 4000)) < (FAR, "")
-
-
-@pytest.mark.parametrize("n", [1000, 2**16 + 1])
-def test_as_many_numbers_stay_in_their_places_as_by_chance(n: int) -> None:
-    orders = 100_000 // n * 5 + 100
-    fixed = [int((enciphered(seed, n, np.arange(n)) == np.arange(n)).sum()) for seed in range(orders)]
-    assert abs(sum(fixed) - orders) / math.sqrt(orders) < FAR  # of each order one is expected, with variance 1
-    assert abs(np.var(fixed) - 1) / math.sqrt(3 / orders) < FAR
 
 
 def one_multiplication(half: Any, size: Any, other: Any, key: Any, *_: Any) -> None:

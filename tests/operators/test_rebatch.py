@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, UserDict
 from collections.abc import Sequence
 from itertools import chain, islice, pairwise
@@ -52,8 +51,8 @@ def source(sizes: Sequence[int], kind: str = "arrow") -> IterDataPipe[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sizes", [[3, 3, 3], [1, 0, 7, 1, 1], [0, 20], [5], []])
-@pytest.mark.parametrize("n", [1, 3, 4, 100])
+@pytest.mark.parametrize("sizes", [[3, 3, 3], [1, 0, 7, 1, 1], []])
+@pytest.mark.parametrize("n", [1, 3, 100])
 def test_rows_come_in_order_in_batches_of_n(kind: str, sizes: list[int], n: int) -> None:
     expected = [[*range(sum(sizes))[start : start + n]] for start in range(0, sum(sizes), n)]
     assert [ids(batch) for batch in source(sizes, kind).rebatch(n)] == expected
@@ -68,10 +67,11 @@ def test_batches_keep_their_kind_and_types(kind: str) -> None:
     if kind == "arrow":
         assert made.schema == expected.schema
     else:
-        assert {name: type(column) for name, column in made.items()} == {
-            name: type(column) for name, column in expected.items()
-        }
-        assert made["id"].dtype == expected["id"].dtype
+        for name, column in expected.items():
+            assert (type(made[name]), getattr(made[name], "dtype", None)) == (
+                type(column),
+                getattr(column, "dtype", None),
+            )
 
 
 def test_rows_that_lie_in_one_batch_are_not_copied() -> None:
@@ -80,11 +80,9 @@ def test_rows_that_lie_in_one_batch_are_not_copied() -> None:
     assert [part["x"].data_ptr() - tensor.data_ptr() for part in parts] == [0, 24, 48, 72]
     [batch] = batches([10])
     address = batch.column("id").buffers()[1].address
-    made = list(IterableWrapper([batch], deepcopy=False).rebatch(3))
-    assert {part.column("id").buffers()[1].address for part in made} == {address}
-    assert (
-        next(iter(IterableWrapper([batch], deepcopy=False).rebatch(100))).column("id").buffers()[1].address == address
-    )
+    for n in (3, 100):
+        made = list(IterableWrapper([batch], deepcopy=False).rebatch(n))
+        assert {part.column("id").buffers()[1].address for part in made} == {address}
 
 
 def test_tables_and_tensors_of_all_dtypes_are_joined_and_drawn() -> None:
@@ -101,14 +99,9 @@ def test_tables_and_tensors_of_all_dtypes_are_joined_and_drawn() -> None:
         assert {x.dtype for x in drawn} == {dtype}
 
 
-def test_data_frames_are_batches_too() -> None:
+def test_data_frames_and_other_mappings_are_batches_too() -> None:
     frames = [pd.DataFrame({"id": [0, 1, 2]}), pd.DataFrame({"id": [3]})]
     assert [batch.to_pydict() for batch in IterableWrapper(frames).rebatch(2)] == [{"id": [0, 1]}, {"id": [2, 3]}]
-    with ps.iter_torch_batches(IterableWrapper(frames), 3) as loader:
-        assert [batch["id"].tolist() for batch in loader] == [[0, 1, 2], [3]]
-
-
-def test_mappings_that_are_no_dicts_are_batches_too() -> None:
     items = [UserDict(x=torch.tensor([number])) for number in range(3)]
     assert [batch["x"].tolist() for batch in IterableWrapper(items).rebatch(2)] == [[0, 1], [2]]
 
@@ -151,9 +144,9 @@ def test_what_is_no_column_batch_is_an_error() -> None:
             wrong(IterableWrapper([]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(sizes=st.lists(st.integers(0, 6), max_size=8), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
-def test_rebatch_and_rows_and_shuffle_rows_resume_after_every_item(sizes: list[int], n: int, kind: str) -> None:
+def test_all_resume_after_every_item(sizes: list[int], n: int, kind: str) -> None:
     assert_resumes_everywhere(lambda: source(sizes, kind).rebatch(n).map(ids), passes=1)
     assert_resumes_everywhere(lambda: source(sizes, kind).rows().map(lambda row: row["text"]), passes=1)
     assert_resumes_everywhere(lambda: source(sizes, kind).shuffle_rows(n).set_seed(3).map(ids), passes=2)
@@ -198,15 +191,16 @@ def test_rows_are_dicts_of_plain_values_and_parts_of_tensors() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("buffer_size", [1, 4, 10, 1000])
-def test_shuffled_rows_all_come_once_in_batches_of_the_size_that_came_in(kind: str, buffer_size: int) -> None:
+def test_shuffled_rows_come_once_in_batches_of_the_same_size(kind: str, buffer_size: int) -> None:
     made = [ids(batch) for batch in source([4] * 8, kind).shuffle_rows(buffer_size)]
     assert sorted(chain(*made)) == [*range(32)]
     assert [len(rows) for rows in made] == [4] * 8
-    uneven = [ids(batch) for batch in source([1, 9, 0, 2, 30, 3], kind).shuffle_rows(buffer_size)]
-    assert sorted(chain(*uneven)) == [*range(45)]
+    uneven = source([1, 9, 0, 2, 30, 3], kind).shuffle_rows(buffer_size)
+    assert sorted(chain(*map(ids, uneven))) == [*range(45)]
+    assert [*chain(*map(ids, uneven.set_shuffle(False)))] == [*range(45)]
 
 
-def test_a_buffer_of_all_rows_gives_every_order_as_often_and_a_small_one_mixes_neighbours() -> None:
+def test_orders_are_equally_likely_and_neighbours_mixed() -> None:
     dp = source([3]).shuffle_rows(3).set_seed(0)
     orders = Counter(tuple(ids(next(iter(dp)))) for _ in range(1200))
     assert len(orders) == 6
@@ -218,25 +212,7 @@ def test_a_buffer_of_all_rows_gives_every_order_as_often_and_a_small_one_mixes_n
     assert (np.diff(order) == 1).sum() < 50
 
 
-def test_the_order_follows_from_the_seed_and_is_another_in_each_pass() -> None:
-    dp = source([4] * 5).shuffle_rows(8).set_seed(5)
-    first, second = [ids(batch) for batch in dp], [ids(batch) for batch in dp]
-    assert first != second
-    again = source([4] * 5).shuffle_rows(8).set_seed(5)
-    assert [[ids(batch) for batch in again], [ids(batch) for batch in again]] == [first, second]
-    assert [ids(batch) for batch in dp.set_shuffle(False)] == [ids(batch) for batch in batches([4] * 5)]
-
-
-def test_the_state_of_shuffle_rows_has_no_rows_and_less_than_a_byte_for_each_that_is_held() -> None:
-    dp = source([1000] * 100).shuffle_rows(20_000).set_seed(1)
-    for _ in islice(dp, 70):
-        pass
-    state = dp.state_dict()
-    assert len(json.dumps(state)) < 10_000
-    assert "row 1" not in json.dumps(state)
-
-
-def test_resuming_shuffle_rows_reads_again_from_the_oldest_row_held_and_not_from_the_start() -> None:
+def test_resuming_shuffle_rows_reads_from_the_oldest_row_held() -> None:
     read: list[int] = []
     items = batches([10] * 400)
 
@@ -258,7 +234,7 @@ def test_resuming_shuffle_rows_reads_again_from_the_oldest_row_held_and_not_from
     assert len([number for number in read if number < 385]) <= 15  # 385 were pulled, and a buffer and a half is 15
 
 
-def test_no_row_is_held_through_more_than_two_rounds_and_all_mix_with_those_of_the_next() -> None:
+def test_no_row_is_held_through_more_than_two_rounds() -> None:
     dp = source([10] * 4000).shuffle_rows(1000).set_seed(2)
     order = np.array([*chain(*map(ids, dp))])
     assert sorted(order) == [*range(40_000)]
@@ -284,15 +260,6 @@ def test_a_source_that_has_become_shorter_is_an_error(sizes: list[int], what: st
         list(shorter)
 
 
-def test_the_laws_hold_for_tables_too() -> None:
-    for make in (
-        lambda: source([3, 4, 5]).rebatch(4),
-        lambda: source([3, 4, 5]).rows(),
-        lambda: source([3, 4, 5]).shuffle_rows(4),
-    ):
-        ps.check_operator(make)
-
-
 def test_rows_of_types_that_pyarrow_draws_none_of_are_shuffled() -> None:
     text, tail = pa.string_view(), "c" * 30
     columns = {
@@ -315,7 +282,7 @@ def test_rows_of_types_that_pyarrow_draws_none_of_are_shuffled() -> None:
     assert len(orders) > 1
 
 
-def test_rows_without_columns_are_as_many_and_those_of_several_columns_of_one_name_an_error() -> None:
+def test_rows_without_columns_or_with_one_name_twice() -> None:
     batch = pa.record_batch({"a": [1, 2, 3]})
     assert list(IterableWrapper([batch.select([])], deepcopy=False).rows()) == [{}, {}, {}]
     twice = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"])
@@ -363,18 +330,11 @@ def test_rebatch_and_to_tensors_commute(sizes: tuple[int, ...], arguments: Any, 
             for name, column in wanted.items():
                 assert torch.equal(made[name], column) if isinstance(column, torch.Tensor) else made[name] == column
     assert [type(batch) for batch in dp.source] == [pa.RecordBatch] * len(expected)
-    assert_resumes_everywhere(lambda: source().rebatch(3).to_tensors(**arguments).rows().map(str), passes=1)
 
 
-def test_a_value_of_which_no_tensor_is_made_is_an_error_of_its_own_piece() -> None:
+def test_a_value_without_tensor_fails_its_own_piece() -> None:
     batch = pa.record_batch({"x": [*range(7), None, 8]})
     dp = ps.iter.IterableWrapper([batch]).rebatch(3).to_tensors(on_error="skip")
     assert [made["x"].tolist() for made in dp] == [[0, 1, 2], [3, 4, 5]]
     with pytest.raises(ValueError, match="column 'x', row 1 is null"):
         list(ps.iter.IterableWrapper([batch]).rebatch(3).to_tensors())
-
-
-def test_lists_of_other_lengths_in_other_pieces_are_tensors_of_other_shapes() -> None:
-    batch = pa.record_batch({"x": [[1], [2], [3, 4], [5, 6]]})
-    dp = ps.iter.IterableWrapper([batch]).rebatch(2).to_tensors()
-    assert [made["x"].tolist() for made in dp] == [[[1], [2]], [[3, 4], [5, 6]]]

@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import penstock as ps
 from penstock.pipes.columns import formats
 from penstock.pipes.columns.origins import RowGroup
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere
 
 
 @pytest.fixture
@@ -39,41 +37,19 @@ def test_row_groups_that_cannot_match_are_not_listed(paths: list[str]) -> None:
     assert [(group.url, group.number) for group in groups] == [(paths[0], 1), (paths[0], 2), (paths[2], 4)]
 
 
-def test_a_listing_resumes_anywhere(paths: list[str]) -> None:
-    assert_resumes_everywhere(lambda: IterableWrapper(paths).list_row_groups(), passes=2)
-    assert_resumes_everywhere(lambda: IterableWrapper(paths).shuffle_row_groups().set_seed(3), passes=2)
-
-
 def test_row_groups_are_read_as_they_come(paths: list[str]) -> None:
-    def make() -> Any:
-        return IterableWrapper(paths).list_row_groups().shuffle().set_seed(1).read_parquet(batch_size=1)
-
-    read = ids(make())
+    read = ids(IterableWrapper(paths).list_row_groups().shuffle().set_seed(1).read_parquet(batch_size=1))
     assert sorted(read) == [*range(30)]
     assert read[::2] == [row - 1 for row in read[1::2]]  # row groups stay together
     assert read[::2] != sorted(read[::2])
-    assert_resumes_everywhere(make, passes=2)
 
 
-def test_a_shuffled_listing_has_every_row_group_once_and_another_order_each_pass(paths: list[str]) -> None:
+def test_a_shuffled_listing_has_every_row_group_once(paths: list[str]) -> None:
     dp = IterableWrapper(paths).shuffle_row_groups().set_seed(0)
     first, second = list(dp), list(dp)
     assert sorted(first) == sorted(second) == list(IterableWrapper(paths).list_row_groups())
     assert first != second
-    assert list(IterableWrapper(paths).shuffle_row_groups().set_seed(0)) == first
     assert list(dp.set_shuffle(False)) == sorted(first)
-
-
-def test_shards_share_out_shuffled_row_groups(paths: list[str]) -> None:
-    dp = IterableWrapper(paths).shuffle_row_groups().sharding_filter().read_parquet()
-    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
-        loader.seed(5)
-        first, second = ids(loader), ids(loader)
-    assert sorted(first) == sorted(second) == [*range(30)]
-    assert first != second
-    with ps.DataLoader2(dp, reading_service=ps.InProcessReadingService()) as loader:
-        loader.seed(5)
-        assert sorted(ids(loader)) == [*range(30)]
 
 
 def test_the_footer_of_a_file_is_read_once_for_all_its_row_groups(

@@ -10,7 +10,6 @@ import torch
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere
 
 
 def batches_of(*sizes: int) -> list[pa.RecordBatch]:
@@ -35,7 +34,7 @@ def files(tmp_path: Any) -> Any:
 # limit
 
 
-@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 20])
+@pytest.mark.parametrize("n", [0, 3, 4, 5, 8, 20])
 def test_rows_of_batches_are_counted_and_the_last_batch_is_cut(n: int) -> None:
     dp = ps.from_arrow(batches_of(4, 1, 3), batch_size=4).limit(n)
     assert ids(dp) == list(range(min(n, 8)))
@@ -43,18 +42,13 @@ def test_rows_of_batches_are_counted_and_the_last_batch_is_cut(n: int) -> None:
 
 
 def test_rows_and_other_items_are_counted() -> None:
-    assert IterableWrapper(range(10)).limit(3).take_all() == [0, 1, 2]
+    pulled: list[int] = []
+    dp = IterableWrapper(range(10)).map(lambda x: pulled.append(x) or x).limit(3)
+    assert list(dp) == pulled == [0, 1, 2]
     assert ps.from_items([{"x": torch.zeros(5)}] * 4).limit(2).count() == 2
     assert len(IterableWrapper(range(10)).limit(3)) == len(IterableWrapper(range(3)).limit(9)) == 3
     with pytest.raises(TypeError, match="number of batches"):
         len(ps.from_arrow(batches_of(4)).limit(2))
-
-
-def test_nothing_after_the_last_row_is_pulled() -> None:
-    pulled: list[int] = []
-    dp = IterableWrapper(range(10)).map(lambda x: pulled.append(x) or x).limit(2)
-    assert list(dp) == [0, 1]
-    assert pulled == [0, 1]
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
@@ -75,12 +69,6 @@ def test_the_rows_of_all_workers_are_limited_together(files: Any, workers: int) 
         assert sorted(row["id"] for row in loader) == [*range(6)]
 
 
-@pytest.mark.parametrize("n", [-1, 1.5, "3", None])
-def test_a_limit_is_a_number(n: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="limit"):
-        IterableWrapper([]).limit(n)
-
-
 def test_the_rows_of_a_cut_batch_are_known_to_errors(files: Any) -> None:
     def fail(batch: Any) -> None:
         raise ValueError("no")
@@ -88,11 +76,6 @@ def test_the_rows_of_a_cut_batch_are_known_to_errors(files: Any) -> None:
     with pytest.raises(ValueError, match="no") as caught:
         list(ps.read_parquet(files).limit(3).map(fail))
     assert "rows 0 to 2 of row group 0" in " ".join(caught.value.__notes__)
-
-
-@pytest.mark.parametrize("n", [1, 5, 7])
-def test_limit_resumes(n: int) -> None:
-    assert_resumes_everywhere(lambda: ps.from_arrow(batches_of(4, 1, 3), batch_size=2).limit(n))
 
 
 # random_sample
@@ -107,16 +90,12 @@ def test_a_sample_and_its_complement_are_all_rows() -> None:
     assert ids(dp.random_sample(0.3, seed=1)) != drawn
     assert ids(dp.random_sample(0)) == []
     assert ids(dp.random_sample(1)) == list(range(100))
-
-
-def test_rows_are_drawn_as_batches_are() -> None:
     rows = IterableWrapper([{"id": number} for number in range(100)])
-    batches = ps.from_arrow(batches_of(100))
-    assert [row["id"] for row in rows.random_sample(0.4)] == ids(batches.random_sample(0.4))
+    assert [row["id"] for row in rows.random_sample(0.3)] == drawn
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
-def test_the_same_rows_of_files_are_drawn_for_any_number_of_workers_and_any_order(files: Any, workers: int) -> None:
+def test_the_same_rows_are_drawn_by_any_number_of_workers(files: Any, workers: int) -> None:
     expected = sorted(ids(ps.read_parquet(files).random_sample(0.3)))
     assert 20 < len(expected) < 52
     dp = ps.read_parquet(files, batch_size=5, shuffle_row_groups=True).random_sample(0.3)
@@ -126,26 +105,6 @@ def test_the_same_rows_of_files_are_drawn_for_any_number_of_workers_and_any_orde
     rows = ps.read_parquet(files).rows().random_sample(0.3)
     assert sorted(row["id"] for row in rows) == expected
     assert sorted(ids(ps.read_parquet(files).rebatch(9).random_sample(0.3))) == expected
-
-
-@pytest.mark.parametrize(
-    ("make", "told"),
-    [
-        (lambda dp: dp.sharding_filter(), "divided into shards before it"),
-        (lambda dp: dp.shuffle(), "shuffled before it"),
-    ],
-)
-def test_rows_whose_place_changes_are_refused_with_a_mend(make: Any, told: str) -> None:
-    with pytest.raises(ValueError, match=told) as caught:
-        list(make(IterableWrapper(range(10))).random_sample(0.5))
-    assert "Put random_sample or train_test_split right after the source" in str(caught.value)
-
-
-def test_rows_of_files_after_a_function_that_may_drop_some_are_refused(files: Any) -> None:
-    with pytest.raises(ValueError, match="divided into shards"):
-        list(ps.read_parquet(files, filter="id > 3").random_sample(0.5))
-    with pytest.raises(ValueError, match="divided into shards"):
-        list(ps.read_parquet(files).map(lambda batch: batch.slice(1)).random_sample(0.5))
 
 
 def test_files_are_known_however_their_path_is_spelt(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,43 +117,29 @@ def test_files_are_known_however_their_path_is_spelt(files: Any, monkeypatch: py
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: ps.from_items([1, 2]).cycle(2), "read again and again"),
-        (lambda: ps.from_items([1, 2]).threadpool_map(str, ordered=False), "in no fixed order"),
-        (lambda: ps.from_items(iter([1, 2])), "of an iterator or a set"),
-        (lambda: ps.from_items({"a", "b"}), "of an iterator or a set"),
+        (lambda _: ps.from_items([1, 2]).cycle(2), "read again and again"),
+        (lambda _: ps.from_items([1, 2]).threadpool_map(str, ordered=False), "in no fixed order"),
+        (lambda _: ps.from_items(iter([1, 2])), "of an iterator or a set"),
+        (lambda _: ps.from_items({"a", "b"}), "of an iterator or a set"),
+        (lambda _: ps.from_items([1, 2]).sharding_filter(), "divided into shards.*Put .* right after the source"),
+        (lambda _: ps.from_items([1, 2]).shuffle(), "shuffled before it.*Put .* right after the source"),
+        (lambda files: ps.read_parquet(files, filter="id > 3"), "divided into shards"),
+        (lambda files: ps.read_parquet(files).map(lambda batch: batch.slice(1)), "divided into shards"),
     ],
 )
-def test_a_stream_that_differs_between_passes_is_not_split(make: Any, told: str) -> None:
-    train, test = make().train_test_split(0.5)
-    for part in (train, test):
+def test_a_stream_without_known_places_is_not_split(make: Any, told: str, files: Any) -> None:
+    for part in make(files).train_test_split(0.5):
         with pytest.raises(ValueError, match=told):
             list(part)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_images_are_split_right_after_their_reader(tmp_path: Any, workers: int) -> None:
-    pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    for label in ("cat", "dog"):
-        (tmp_path / label).mkdir()
-        for number in range(10):
-            pillow.new("RGB", (2, 2)).save(tmp_path / label / f"{number}.png")
-    service = ps.MultiProcessingReadingService(workers) if workers else None
-    parts = []
-    for part in ps.read_image_folder(tmp_path, include_paths=True).train_test_split(0.3):
-        with ps.DataLoader2(part, reading_service=service) as loader:
-            first, again = ({row["path"] for row in loader} for _ in range(2))
-        assert first == again
-        parts.append(first)
-    assert len(parts[0]) + len(parts[1]) == len(parts[0] | parts[1]) == 20
-    assert parts[1]
-
-
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, "0.5", None, True, 20, float("nan")])
-def test_a_fraction_is_a_share(fraction: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="fraction must be"):
-        IterableWrapper([]).random_sample(fraction)
-
-
-def test_random_sample_resumes(files: Any) -> None:
-    assert_resumes_everywhere(lambda: ps.from_arrow(batches_of(4, 1, 13), batch_size=2).random_sample(0.4))
-    assert_resumes_everywhere(lambda: ps.read_parquet(files, batch_size=3).random_sample(0.2))
+@pytest.mark.parametrize(
+    ("method", "wrong"),
+    [
+        *(("limit", n) for n in (-1, 1.5, "3", None)),
+        *(("random_sample", fraction) for fraction in (-0.1, "0.5", None, True, 20, float("nan"))),
+    ],
+)
+def test_limits_are_numbers_and_fractions_shares(method: str, wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="limit" if method == "limit" else "fraction must be"):
+        getattr(IterableWrapper([]), method)(wrong)

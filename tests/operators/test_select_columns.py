@@ -10,7 +10,6 @@ import torch
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere
 
 COLUMNS = {"id": [1, 2], "text": ["a", "b"], "url": ["x", "y"]}
 KINDS: dict[str, Any] = {
@@ -33,12 +32,9 @@ def dp(request: pytest.FixtureRequest) -> Any:
     return IterableWrapper(KINDS[request.param]())
 
 
-def test_columns_are_selected_in_the_order_that_was_asked_for(dp: Any) -> None:
+def test_columns_are_selected_in_order_or_dropped(dp: Any) -> None:
     assert next(names_of(item) for item in dp.select_columns(["url", "id"])) == ["url", "id"]
     assert next(names_of(item) for item in dp.select_columns("text")) == ["text"]
-
-
-def test_columns_are_dropped(dp: Any) -> None:
     assert next(names_of(item) for item in dp.drop_columns(["url", "id"])) == ["text"]
     assert next(names_of(item) for item in dp.drop_columns("text")) == ["id", "url"]
 
@@ -76,13 +72,6 @@ def test_an_item_without_columns_is_an_error_that_names_the_item() -> None:
     assert "ColumnSelector" in caught.value.__notes__[0]
 
 
-def test_rows_stay_rows_and_batches_batches() -> None:
-    rows = ps.from_items(KINDS["rows"]()).select_columns(["id"]).iter_torch_batches(batch_size=2)
-    assert [batch["id"].tolist() for batch in rows] == [[1, 2]]
-    batches = ps.from_arrow(pa.table(COLUMNS)).drop_columns(["text", "url"]).iter_torch_batches(batch_size=1)
-    assert [batch["id"].tolist() for batch in batches] == [[1], [2]]
-
-
 def test_the_row_of_an_error_behind_it_is_still_known(tmp_path: Any) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,a\n2,b\n")
 
@@ -93,7 +82,3 @@ def test_the_row_of_an_error_behind_it_is_still_known(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="no") as caught:
         list(dp)
     assert "rows 0 to 1 of block 0 of" in " ".join(caught.value.__notes__)
-
-
-def test_it_resumes() -> None:
-    assert_resumes_everywhere(lambda: IterableWrapper(KINDS["rows"]()).select_columns("id").rename_columns(["n"]))

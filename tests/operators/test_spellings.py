@@ -27,7 +27,7 @@ def test_random_shuffle_shuffles_rows_of_either_kind() -> None:
         assert sorted(values) == list(range(10)) != values
 
 
-def test_a_split_has_each_row_once_and_the_same_ones_in_each_pass() -> None:
+def test_a_split_has_each_row_once() -> None:
     train, test = ps.from_arrow(TABLE, batch_size=3).train_test_split(0.3)
     names = [[name for batch in part for name in batch["name"].to_pylist()] for part in (train, test, train, test)]
     assert names[:2] == names[2:]
@@ -38,7 +38,7 @@ def test_a_split_has_each_row_once_and_the_same_ones_in_each_pass() -> None:
     assert sorted([*train, *test]) == list(range(10))
 
 
-def test_iter_torch_batches_is_a_method_that_is_read_again_each_epoch_without_with() -> None:
+def test_iter_torch_batches_is_read_again_each_epoch() -> None:
     batches = rows().iter_torch_batches(batch_size=4)
     for _ in range(2):
         assert [batch["x"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
@@ -66,23 +66,13 @@ def test_a_local_shuffle_seed_gives_an_order_that_repeats() -> None:
     assert order(1) == order(1) != order(2)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_workers_end_without_with(workers: int) -> None:
-    dp = ps.from_items([{"x": number} for number in range(6)]).sharding_filter()
-    for _ in range(2):
-        batches = [batch["x"].tolist() for batch in dp.iter_torch_batches(batch_size=2, num_workers=workers)]
-        assert sorted(number for batch in batches for number in batch) == list(range(6))
-
-
 @pytest.mark.parametrize("make", [rows, lambda: ps.from_arrow(TABLE)])
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("numpy", dict),
         ("default", dict),
         ("torch", dict),
         ("pandas", pd.DataFrame),
-        ("arrow", pa.RecordBatch),
         ("pyarrow", pa.RecordBatch),
     ],
 )
@@ -100,14 +90,3 @@ def test_iter_batches_refuses_what_it_cannot_do() -> None:
         rows().iter_batches(batch_format="json")
     with pytest.raises(TypeError, match="rows must be dicts, which name their columns, and one is of type int"):
         list(ps.from_items([1, 2]).iter_batches())
-
-
-def test_schema_is_a_method() -> None:
-    assert ps.from_arrow(TABLE).schema().names == ["x", "name"]
-    assert repr(rows().schema()) == repr(ps.schema(rows()))
-    assert ps.map.SequenceWrapper([{"x": 1}]).schema().names == ["x"]
-
-
-def test_show_takes_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    rows().show(limit=1)
-    assert [line[:2] for line in capsys.readouterr().out.splitlines() if line[1:2] == ":"] == ["0:"]

@@ -15,21 +15,13 @@ import pytest
 import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-import penstock as ps
 from penstock import IterDataPipe
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.sources.tables import from_arrow, from_items, from_numpy, from_pandas, from_torch
-from resuming import assert_resumes_everywhere
 
 
 def rows(dp: IterDataPipe[pa.RecordBatch]) -> list[list[Any]]:
     return [batch.column(0).to_pylist() for batch in dp]
-
-
-def test_items_come_as_they_are() -> None:
-    items = [{"id": 1}, {"id": 2}]
-    assert all(made is item for made, item in zip(from_items(items), items, strict=True))
-    assert list(from_items(range(3))) == [0, 1, 2]
 
 
 def test_tables_come_in_batches_that_share_their_memory() -> None:
@@ -50,12 +42,7 @@ def test_data_frames_come_without_their_index() -> None:
     frame = pd.DataFrame({"id": [1, 2, 3], "text": ["a", None, "c"]}, index=[5, 6, 7])
     batches = list(from_pandas(frame, 2))
     assert [batch.to_pydict() for batch in batches] == [{"id": [1, 2], "text": ["a", None]}, {"id": [3], "text": ["c"]}]
-    assert rows(from_pandas([frame, frame])) == [[1, 2, 3, 1, 2, 3]]
-
-
-def test_a_frame_of_several_put_together_has_its_text() -> None:
-    parts = [pd.DataFrame({"text": [text], "n": [n]}) for n, text in enumerate("ab")]
-    assert rows(from_pandas(pd.concat(parts))) == [["a", "b"]]
+    assert rows(from_pandas(pd.concat([frame, frame]))) == rows(from_pandas([frame, frame])) == [[1, 2, 3, 1, 2, 3]]
 
 
 def test_an_index_with_a_name_is_left_out_with_a_warning() -> None:
@@ -99,10 +86,6 @@ class Squares(Dataset[int]):
 def test_data_sets_of_torch_are_read_by_index_or_iterated() -> None:
     assert [number.item() for (number,) in from_torch(TensorDataset(torch.arange(3)))] == [0, 1, 2]
     assert list(from_torch(Letters())) == ["a", "b", "c"]
-    assert list(from_torch(Squares())) == [0, 1, 4, 9]
-
-
-def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
     squares = Squares()
     dp = from_torch(squares).sharding_filter()
     dp.apply_sharding(2, 1)
@@ -122,6 +105,7 @@ def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
         (lambda: from_numpy({"x": np.ones(1), "y": np.ones(2)}), ValueError, "'x' has 1, 'y' has 2"),
         (lambda: from_torch(3), TypeError, "needs a sequence"),  # type: ignore[arg-type]
         (lambda: from_arrow(pa.table({"x": [1]}), 0), ValueError, "n must be"),
+        (lambda: list(from_arrow([pa.table({"x": [1]}), pa.table({"x": ["a"]})])), ValueError, "different schemas"),
     ],
 )
 def test_what_is_no_source_raises_at_once(make: Callable[[], Any], error: type[Exception], text: str) -> None:
@@ -149,17 +133,3 @@ def test_a_table_that_is_iterated_over_by_its_columns_is_a_warning(table: Any, i
         dp = IterableWrapper(table)
     assert caught[0].filename == __file__
     assert list(dp) == items
-
-
-def test_tables_of_different_schemas_are_an_error() -> None:
-    with pytest.raises(ValueError, match="different schemas"):
-        list(from_arrow([pa.table({"x": [1]}), pa.table({"x": ["a"]})]))
-
-
-def test_sources_hold_the_laws_and_resume() -> None:
-    for make in (
-        lambda: from_arrow([pa.table({"id": [1, 2, 3]}), pa.table({"id": [4, 5, 6, 7]})], 2),
-        lambda: from_torch(Squares()),
-    ):
-        ps.check_operator(make)
-        assert_resumes_everywhere(make)

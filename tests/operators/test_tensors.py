@@ -27,7 +27,7 @@ def same(made: Any, expected: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_numbers_keep_their_dtype_and_their_memory_wherever_the_column_begins(dtype: str) -> None:
+def test_numbers_keep_their_dtype_and_memory(dtype: str) -> None:
     array = pa.array(np.arange(6, dtype=dtype))[2:5]
     tensor = tensor_of(array, "x")
     assert isinstance(tensor, torch.Tensor)
@@ -47,13 +47,18 @@ def test_times_are_counted_in_their_own_unit(kind: pa.DataType) -> None:
     same(tensor_of(counted.cast(kind), "x"), torch.tensor(counted.to_pylist()))
 
 
+PERMUTED = pa.ExtensionArray.from_storage(
+    pa.fixed_shape_tensor(pa.int64(), (2, 3), permutation=[1, 0]),
+    pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int64(), 6)),
+)
+
+
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
         (pa.array([True, False, True])[1:], torch.tensor([False, True])),
         (pa.chunked_array([[1], [2, 3]]), torch.tensor([1, 2, 3])),
         (pa.chunked_array([], pa.int8()), torch.tensor([], dtype=torch.int8)),
-        (pa.array([], pa.float32()), torch.tensor([])),
         (pa.array([7, 5, 7]).dictionary_encode(), torch.tensor([7, 5, 7])),
         (pc.run_end_encode(pa.array([1, 1, 2])), torch.tensor([1, 1, 2])),
         (pa.array([[1, 2], [3, 4], [5, 6]])[1:], torch.tensor([[3, 4], [5, 6]])),
@@ -62,6 +67,7 @@ def test_times_are_counted_in_their_own_unit(kind: pa.DataType) -> None:
         (pa.array([[[1], [2]], [[3], [4]]]), torch.tensor([[[1], [2]], [[3], [4]]])),
         (pa.array([[True], [False]]), torch.tensor([[True], [False]])),
         (pa.FixedShapeTensorArray.from_numpy_ndarray(MATRICES)[1:], torch.from_numpy(MATRICES[1:])),
+        (PERMUTED, torch.tensor([[[1, 4], [2, 5], [3, 6]]])),
     ],
     ids=lambda value: str(value.type) if isinstance(value, (pa.Array, pa.ChunkedArray)) else "",
 )
@@ -69,10 +75,33 @@ def test_what_becomes_a_tensor(array: Any, expected: torch.Tensor) -> None:
     same(tensor_of(array, "x"), expected)
 
 
-def test_tensors_that_lie_in_another_order_of_dimensions_have_the_shape_that_their_type_says() -> None:
-    kind = pa.fixed_shape_tensor(pa.int64(), (2, 3), permutation=[1, 0])
-    array = pa.ExtensionArray.from_storage(kind, pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int64(), 6)))
-    same(tensor_of(array, "x"), torch.tensor([[[1, 4], [2, 5], [3, 6]]]))
+HALVES = pa.array([np.float16(0.5), np.float16(2), None])
+NULL_LIST = pa.FixedSizeListArray.from_arrays(pa.array([1, 2, 3, 4], pa.float32()), 2, mask=pa.array([False, True]))
+DECIMALS = pa.array([Decimal("1.50"), None])
+NO_BYTES = pa.array([{"bytes": b"x", "path": None}, {"bytes": None, "path": "a.png"}])
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "error", "message"),
+    [
+        (pa.array([{"a": 1}]), None, TypeError, "column 'x' is of type .*which cannot become a tensor"),
+        (pa.array(["a"]), torch.float32, TypeError, "column 'x' is of type string, which stays a list"),
+        (NO_BYTES, None, ValueError, r"column 'x', row 1 is an image without bytes, whose path is 'a\.png'"),
+        (pa.array([[1, 2], [3, 4], [5]]), None, ValueError, "row 2 is a list of 1, and column 'x', row 0 one of 2"),
+        (pa.array([[[1], [2]], [[3], [4, 5]]]), None, ValueError, "column 'x', row 1, value 1 is a list of 2"),
+        (pa.array([1, 2, None]), None, ValueError, "column 'x', row 2 is null"),
+        (pa.array([True, False, None]), torch.int64, ValueError, "column 'x', row 2 is null"),
+        (HALVES, None, ValueError, "column 'x', row 2 is null"),
+        (pa.array([[1, 2], [3, None]]), None, ValueError, "column 'x', row 1, value 1 is null"),
+        (pa.array([[1], None]), torch.float32, ValueError, "row 1 is null and not a list, so it has no length"),
+        (NULL_LIST, None, ValueError, "column 'x', row 1 is null"),
+        (DECIMALS, None, TypeError, r"column 'x' is of type decimal128\(3, 2\).*torch.float64"),
+        (DECIMALS[:1], torch.int64, ValueError, "column 'x', row 0 is 1.50, which torch.int64 cannot hold"),
+    ],
+)
+def test_what_becomes_no_tensor_is_an_error(array: Any, dtype: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        tensor_of(array, "x", dtype)
 
 
 @pytest.mark.parametrize(
@@ -89,68 +118,37 @@ def test_text_bytes_and_images_stay_lists(array: pa.Array, expected: list[Any]) 
     assert tensor_of(array, "x") == expected
 
 
-def test_a_null_is_an_error_that_names_column_and_row_unless_the_dtype_has_nan() -> None:
-    halves = pa.array([np.float16(0.5), np.float16(2), None])
-    for array in (pa.array([1, 2, None]), pa.array([True, False, None]), halves):
-        with pytest.raises(ValueError, match="column 'x', row 2 is null"):
-            tensor_of(array, "x")
-        with pytest.raises(ValueError, match="column 'x', row 2 is null"):
-            tensor_of(array, "x", torch.int64)
-        made = tensor_of(array, "x", torch.float32)
-        assert isinstance(made, torch.Tensor)
-        assert made.isnan().tolist() == [False, False, True]
-        assert made[:2].tolist() == [float(value) for value in array.to_pylist()[:2]]
-        assert array.null_count == 1
-    assert torch.isnan(torch.as_tensor(tensor_of(pa.nulls(2), "x", torch.float64))).all()
-
-
-def test_a_null_in_a_list_and_a_null_list() -> None:
-    lists = pa.array([[1, 2], [3, None]])
-    with pytest.raises(ValueError, match="column 'x', row 1, value 1 is null"):
-        tensor_of(lists, "x")
-    assert torch.as_tensor(tensor_of(lists, "x", torch.float32)).isnan().tolist() == [[False, False], [False, True]]
-    with pytest.raises(ValueError, match="column 'x', row 1 is null and not a list, so it has no length"):
-        tensor_of(pa.array([[1], None]), "x", torch.float32)
-    whole = pa.FixedSizeListArray.from_arrays(pa.array([1, 2, 3, 4], pa.float32()), 2, mask=pa.array([False, True]))
-    with pytest.raises(ValueError, match="column 'x', row 1 is null"):
-        tensor_of(whole, "x")
-    assert torch.as_tensor(tensor_of(whole, "x", torch.float32)).isnan().tolist() == [[False, False], [True, True]]
-    assert whole.values.to_pylist() == [1, 2, 3, 4]
-
-
-def test_ragged_lists_are_an_error_that_names_the_row() -> None:
-    with pytest.raises(ValueError, match="column 'x', row 2 is a list of 1, and column 'x', row 0 one of 2"):
-        tensor_of(pa.array([[1, 2], [3, 4], [5]]), "x")
-    with pytest.raises(ValueError, match="column 'x', row 1, value 1 is a list of 2"):
-        tensor_of(pa.array([[[1], [2]], [[3], [4, 5]]]), "x")
-
-
-def test_decimals_need_a_dtype() -> None:
-    array = pa.array([Decimal("1.50"), None, Decimal("3.00")])
-    with pytest.raises(TypeError, match=r"column 'x' is of type decimal128\(3, 2\).*torch.float64"):
-        tensor_of(array, "x")
-    assert torch.as_tensor(tensor_of(array, "x", torch.float64))[::2].tolist() == [1.5, 3.0]
-    same(tensor_of(array[2:], "x", torch.int8), torch.tensor([3], dtype=torch.int8))
-    with pytest.raises(ValueError, match="column 'x', row 1 is 1.50, which torch.int64 cannot hold"):
-        tensor_of(pa.array([Decimal("2.00"), Decimal("1.50")]), "x", torch.int64)
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (pa.array([1, 2, None]), [1, 2, None]),
+        (pa.array([True, False, None]), [1, 0, None]),
+        (HALVES, [0.5, 2, None]),
+        (pa.nulls(2), [None, None]),
+        (pa.array([[1, 2], [3, None]]), [[1, 2], [3, None]]),
+        (NULL_LIST, [[1, 2], [None, None]]),
+        (DECIMALS, [1.5, None]),
+    ],
+)
+def test_null_is_nan_where_the_dtype_has_it(array: Any, expected: list[Any]) -> None:
+    made = tensor_of(array, "x", torch.float64)
+    torch.testing.assert_close(made, torch.tensor(np.array(expected, float)), equal_nan=True)
 
 
 @pytest.mark.parametrize(
     ("values", "dtype"),
     [
         ([1, 300], torch.uint8),
-        ([1, -1], torch.uint64),
         (pa.array([1, 2**63], pa.uint64()), torch.int64),
         ([1.0, 2.5], torch.int32),
         ([1.0, 2.0**63], torch.int64),
         ([1.0, float("nan")], torch.int8),
-        ([1.0, float("inf")], torch.int8),
         ([1, 2], torch.bool),
         ([1, 70000], torch.float16),
         ([1.0, 1e300], torch.float32),
     ],
 )
-def test_a_value_that_the_dtype_does_not_have_is_an_error_that_names_column_and_row(values: Any, dtype: Any) -> None:
+def test_a_value_that_the_dtype_does_not_have_is_an_error(values: Any, dtype: Any) -> None:
     array = values if isinstance(values, pa.Array) else pa.array(values)
     with pytest.raises(ValueError, match=f"column 'x', row 1 is .*{dtype} cannot hold"):
         tensor_of(array, "x", dtype)
@@ -162,6 +160,7 @@ def test_a_value_that_the_dtype_does_not_have_is_an_error_that_names_column_and_
     ("values", "dtype", "expected"),
     [
         ([0, 255], torch.uint8, [0, 255]),
+        ([Decimal("3.00")], torch.int8, [3]),
         ([-128, 127], torch.int8, [-128, 127]),
         ([0, 1], torch.bool, [False, True]),
         ([True, False], torch.int8, [1, 0]),
@@ -174,16 +173,6 @@ def test_values_that_a_dtype_has(values: list[Any], dtype: torch.dtype, expected
     made = tensor_of(pa.array(values), "x", dtype)
     assert isinstance(made, torch.Tensor)
     assert (made.dtype, made.tolist()) == (dtype, expected)
-
-
-def test_types_without_a_tensor_are_an_error_that_names_the_column() -> None:
-    for array in (pa.array([{"a": 1}]), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))):
-        with pytest.raises(TypeError, match="column 'x' is of type .*which cannot become a tensor"):
-            tensor_of(array, "x")
-    with pytest.raises(TypeError, match="column 'x' is of type string, which stays a list"):
-        tensor_of(pa.array(["a"]), "x", torch.float32)
-    with pytest.raises(ValueError, match=r"column 'x', row 1 is an image without bytes, whose path is 'a\.png'"):
-        tensor_of(pa.array([{"bytes": b"x", "path": None}, {"bytes": None, "path": "a.png"}]), "x")
 
 
 def test_columns_are_chosen_and_dtypes_are_for_one_or_all() -> None:
@@ -204,23 +193,15 @@ def test_columns_are_chosen_and_dtypes_are_for_one_or_all() -> None:
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, "bool"])
 def test_tensors_come_back_from_arrow_with_shape_and_dtype(dtype: str) -> None:
-    for shape in ((4,), (4, 3), (4, 2, 3), (4, 0), (0, 2)):
+    for shape in ((4,), (4, 2, 3), (4, 0), (0, 2)):
         tensor = torch.arange(int(np.prod(shape))).reshape(shape).remainder(2).to(getattr(torch, dtype))
         array = array_of(tensor, "x")
         array.validate(full=True)
         same(tensor_of(array, "x"), tensor)
-
-
-def test_arrays_share_their_memory_with_arrow_and_tensors() -> None:
-    numbers = np.arange(6.0).reshape(3, 2)
-    tensor = tensor_of(array_of(numbers, "x"), "x")
-    numbers[2, 1] = 7
-    assert torch.as_tensor(tensor)[2, 1] == 7
-
-
-def test_tensors_that_do_not_lie_in_order_and_those_with_gradients_become_columns() -> None:
     same(tensor_of(array_of(torch.arange(6).reshape(2, 3).T, "x"), "x"), torch.arange(6).reshape(2, 3).T)
     assert array_of(torch.ones(2, requires_grad=True), "x").to_pylist() == [1, 1]
+    numbers = np.arange(6.0).reshape(3, 2)
+    assert torch.as_tensor(tensor_of(array_of(numbers, "x"), "x")).data_ptr() == numbers.ctypes.data
 
 
 @pytest.mark.parametrize(
@@ -255,6 +236,8 @@ def test_what_becomes_a_column(values: Any, kind: pa.DataType, rows: list[Any] |
         (torch.tensor(1), ValueError, "column 'x' is a single value"),
         (torch.ones(2, dtype=torch.bfloat16), TypeError, "'x': Arrow has no type for a tensor of torch.bfloat16"),
         (torch.ones(2, dtype=torch.complex64), TypeError, "column 'x': "),
+        (np.zeros(2, np.complex64), TypeError, "column 'x': Arrow has no type for an array of complex64"),
+        (np.zeros((2, 2), np.longdouble), TypeError, "column 'x': Arrow has no type for an array of "),
         ([1, 2, "a"], ValueError, "column 'x', row 2: "),
         ([1, {}], ValueError, "column 'x', row 1: "),
         ([1, 2**70], ValueError, "column 'x', row 1: "),
@@ -297,10 +280,3 @@ def test_arrays_of_the_other_byte_order_are_taken(dtype: str) -> None:
     assert array_of(values, "x").equals(array_of(values.astype(values.dtype.newbyteorder("=")), "x"))
     if "U" not in dtype:
         assert tensor_of(array_of(values.reshape(2, 2), "x"), "x").shape == (2, 2)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.longdouble])
-@pytest.mark.parametrize("shape", [(2,), (2, 2)])
-def test_arrays_that_arrow_has_no_type_for_are_an_error_that_names_dtype_and_column(dtype: type, shape: Any) -> None:
-    with pytest.raises(TypeError, match=f"column 'x': Arrow has no type for an array of {np.dtype(dtype)}"):
-        array_of(np.zeros(shape, dtype), "x")

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import gzip
 import io
-import pickle
 import struct
 import sys
 from pathlib import Path
@@ -116,77 +114,63 @@ def test_a_file_is_read_byte_for_byte_as_the_format_defines_it() -> None:
     assert crc32c(b"123456789") == 0xE3069283  # as RFC 3720 has it: what the other tests write is right
 
 
-def test_without_a_spec_all_features_come_out_by_their_names() -> None:
-    assert only(EXAMPLE) == {
-        "b": [b"x", b"yz"],
-        "f": ("float32", [1.5, 2.0]),
-        "i": ("int64", [1, 2, 3, 4]),
-        "one": ("int64", [-7]),
-    }
-    assert [*load(framed(EXAMPLE)).take(1)[0]] == ["b", "f", "i", "one"]
-
-
-def test_feature_lists_come_out_as_lists_of_their_steps() -> None:
-    assert only(SEQUENCE) == {
-        "b": [[b"a"], [b"b", b"c"]],
-        "c": ("int64", [5]),
-        "n": [("int64", [1, 2]), ("int64", [3, 4])],
-        "ragged": [("float32", [1.0]), ("float32", [2.0, 3.0])],
-    }
-
-
-def test_numbers_that_are_not_packed_are_read_too() -> None:
-    unpacked = field(3, varint(1 << 3) + varint(3) + varint(1 << 3) + varint(7))
-    record = field(1, field(1, field(1, "n") + field(2, unpacked)))
-    assert only(record) == {"n": ("int64", [3, 7])}
+UNPACKED = field(
+    1, field(1, field(1, "n") + field(2, field(3, varint(1 << 3) + varint(3) + varint(1 << 3) + varint(7))))
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "expected"),
+    ("record", "expected"),
     [
-        ("i", ((2, 2), torch.int64), ("int64", [[1, 2], [3, 4]])),
-        ("i", ((2, -1), torch.int32), ("int32", [[1, 2], [3, 4]])),
-        ("i", ([4], torch.float32), ("float32", [1.0, 2.0, 3.0, 4.0])),
-        ("i", (None, torch.uint8), ("uint8", [1, 2, 3, 4])),
-        ("i", ((4, 1), None), ("int64", [[1], [2], [3], [4]])),
-        ("i", (None, None), ("int64", [1, 2, 3, 4])),
-        ("i", None, ("int64", [1, 2, 3, 4])),
-        ("one", ((), torch.int64), ("int64", -7)),
-        ("f", ((2,), torch.int32), ("int32", [1, 2])),
-        ("b", None, [b"x", b"yz"]),
-        ("b", (None, None), [b"x", b"yz"]),
-        ("b", ((-1,), None), [b"x", b"yz"]),
-        ("b", ((2, 1), None), [[b"x"], [b"yz"]]),
+        (
+            EXAMPLE,
+            {"b": [b"x", b"yz"], "f": ("float32", [1.5, 2.0]), "i": ("int64", [1, 2, 3, 4]), "one": ("int64", [-7])},
+        ),
+        (
+            SEQUENCE,
+            {
+                "b": [[b"a"], [b"b", b"c"]],
+                "c": ("int64", [5]),
+                "n": [("int64", [1, 2]), ("int64", [3, 4])],
+                "ragged": [("float32", [1.0]), ("float32", [2.0, 3.0])],
+            },
+        ),
+        (UNPACKED, {"n": ("int64", [3, 7])}),
     ],
+    ids=["example", "sequence", "not packed"],
 )
-def test_a_spec_gives_the_shape_and_the_dtype(name: str, asked: Any, expected: Any) -> None:
-    assert only(EXAMPLE, {name: asked}) == {name: expected}
-
-
-def test_one_value_of_bytes_with_an_empty_shape_comes_out_itself() -> None:
-    assert only(example(b=[b"x"]), {"b": ((), None)}) == {"b": b"x"}
+def test_without_a_spec_all_features_come_out_by_their_names(record: bytes, expected: dict[str, Any]) -> None:
+    assert only(record) == expected
+    assert [*only(record)] == sorted(expected)
+    assert [*only(EXAMPLE, {"one": None, "b": None})] == ["one", "b"]
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "expected"),
+    ("record", "name", "asked", "expected"),
     [
-        ("n", ((-1, 2), torch.int32), ("int32", [[1, 2], [3, 4]])),
-        ("n", (None, torch.int32), ("int32", [[1, 2], [3, 4]])),
-        ("n", ((4,), None), ("int64", [1, 2, 3, 4])),
-        ("n", None, [("int64", [1, 2]), ("int64", [3, 4])]),
-        ("ragged", ((-1,), torch.float64), ("float64", [1.0, 2.0, 3.0])),
-        ("b", ((-1,), None), [b"a", b"b", b"c"]),
-        ("b", (None, None), [[b"a"], [b"b", b"c"]]),
-        ("c", ((), torch.int32), ("int32", 5)),
+        (EXAMPLE, "i", ((2, -1), torch.int32), ("int32", [[1, 2], [3, 4]])),
+        (EXAMPLE, "i", ([4], torch.float32), ("float32", [1.0, 2.0, 3.0, 4.0])),
+        (EXAMPLE, "i", (None, torch.uint8), ("uint8", [1, 2, 3, 4])),
+        (EXAMPLE, "i", ((4, 1), None), ("int64", [[1], [2], [3], [4]])),
+        (EXAMPLE, "i", None, ("int64", [1, 2, 3, 4])),
+        (EXAMPLE, "one", ((), torch.int64), ("int64", -7)),
+        (EXAMPLE, "b", (None, None), [b"x", b"yz"]),
+        (EXAMPLE, "b", ((-1,), None), [b"x", b"yz"]),
+        (EXAMPLE, "b", ((2, 1), None), [[b"x"], [b"yz"]]),
+        (example(b=[b"x"]), "b", ((), None), b"x"),
+        (SEQUENCE, "n", ((-1, 2), torch.int32), ("int32", [[1, 2], [3, 4]])),
+        (SEQUENCE, "n", (None, torch.int32), ("int32", [[1, 2], [3, 4]])),
+        (SEQUENCE, "n", ((4,), None), ("int64", [1, 2, 3, 4])),
+        (SEQUENCE, "n", None, [("int64", [1, 2]), ("int64", [3, 4])]),
+        (SEQUENCE, "ragged", ((-1,), torch.float64), ("float64", [1.0, 2.0, 3.0])),
+        (SEQUENCE, "b", ((-1,), None), [b"a", b"b", b"c"]),
+        (SEQUENCE, "b", (None, None), [[b"a"], [b"b", b"c"]]),
+        (SEQUENCE, "c", ((), torch.int32), ("int32", 5)),
+        (sequence_example({"k": [5]}, k=[[1]]), "k", None, ("int64", [5])),
     ],
 )
-def test_a_spec_gives_the_shape_and_the_dtype_of_all_steps(name: str, asked: Any, expected: Any) -> None:
-    assert only(SEQUENCE, {name: asked}) == {name: expected}
-
-
-def test_names_come_in_the_order_of_the_spec() -> None:
-    [found] = load(framed(EXAMPLE), {"one": None, "b": None})
-    assert [*found] == ["one", "b"]
+def test_a_spec_gives_the_shape_and_the_dtype(record: bytes, name: str, asked: Any, expected: Any) -> None:
+    assert only(record, {name: asked}) == {name: expected}
 
 
 @pytest.mark.parametrize(
@@ -202,18 +186,7 @@ def test_names_come_in_the_order_of_the_spec() -> None:
 def test_what_is_empty_comes_out_empty(record: bytes, expected: Any) -> None:
     assert only(record) == expected
     assert list(load(b"")) == []
-
-
-def test_a_name_in_context_and_feature_lists_needs_a_spec() -> None:
-    record = sequence_example({"k": [5]}, k=[[1]])
-    with pytest.raises(RuntimeError, match="record 0 has 'k' both in its context and in its feature lists"):
-        only(record)
-    assert only(record, {"k": None}) == {"k": ("int64", [5])}
-
-
-def test_compressed_files_are_read_behind_decompress() -> None:
-    source = IterableWrapper([("a.gz", io.BytesIO(gzip.compress(framed(EXAMPLE, EXAMPLE))))])
-    assert source.decompress().load_from_tfrecord().count() == 2
+    assert len(load(b"", length=4)) == 4
 
 
 def test_a_stream_that_gives_few_bytes_at_a_time_is_read() -> None:
@@ -233,7 +206,7 @@ def test_a_stream_that_gives_few_bytes_at_a_time_is_read() -> None:
 
 
 @pytest.mark.parametrize("records", [1, 3])
-def test_a_cut_file_is_an_error_that_names_the_record_and_the_path(records: int) -> None:
+def test_a_cut_file_is_an_error(records: int) -> None:
     one = framed(EXAMPLE)
     for cut in range(1, len(one)):
         dp = load(one * (records - 1) + one[:cut])
@@ -254,23 +227,20 @@ def test_every_wrong_bit_is_an_error() -> None:
         content[at] ^= 4
 
 
-def test_what_is_no_example_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="record 1 is no Example or SequenceExample"):
-        load(framed(EXAMPLE, b"\xff\xff")).count()
-
-
 @pytest.mark.parametrize(
     ("record", "spec", "error", "text"),
     [
+        (sequence_example({"k": [5]}, k=[[1]]), None, RuntimeError, "record 0 has 'k' both in its context and in its"),
         (EXAMPLE, {"x": None}, RuntimeError, "feature 'x' of record 0: missing: the features are ['b', 'f', 'i'"),
         (EXAMPLE, {"i": ((3,), None)}, RuntimeError, "feature 'i' of record 0: it has 4 values, and its spec asks for"),
         (EXAMPLE, {"b": ((), None)}, RuntimeError, "feature 'b' of record 0: it has 2 values, and its spec asks for"),
         (EXAMPLE, {"b": ((2,), torch.uint8)}, TypeError, "feature 'b' of record 0: it holds bytes, and its spec asks"),
         (SEQUENCE, {"n": ((2,), None)}, RuntimeError, "feature 'n' of record 0: it has 4 values, and its spec asks"),
         (SEQUENCE, {"ragged": (None, torch.int8)}, RuntimeError, "feature 'ragged' of record 0: stack expects"),
+        (b"\xff\xff", None, RuntimeError, "record 0 is no Example or SequenceExample"),
     ],
 )
-def test_what_does_not_fit_the_spec_is_an_error_that_names_it(record: bytes, spec: Any, error: Any, text: str) -> None:
+def test_what_does_not_fit_the_spec_is_an_error(record: bytes, spec: Any, error: Any, text: str) -> None:
     with pytest.raises(error) as caught:
         load(framed(record), spec).count()
     assert str(caught.value).startswith(text)
@@ -293,12 +263,6 @@ def test_a_wrong_spec_is_an_error_at_construction(spec: Any, error: type[Excepti
         load(b"", spec)
 
 
-@pytest.mark.parametrize("stream", [io.StringIO("text"), b"bytes"])
-def test_what_is_no_stream_of_bytes_is_an_error(stream: Any) -> None:
-    with pytest.raises(TypeError, match="the stream is open as text|with the path comes a bytes"):
-        list(IterableWrapper([("a", stream)]).load_from_tfrecord())
-
-
 @pytest.mark.parametrize("module", ["google.protobuf", "google_crc32c"])
 def test_without_a_library_the_error_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -309,18 +273,11 @@ def test_without_a_library_the_error_says_what_to_install(module: str, monkeypat
 # Length, resuming, and what is left out
 
 
-def test_len_is_what_was_promised_and_else_unknown() -> None:
-    assert len(load(b"", length=4)) == 4
-    with pytest.raises(TypeError, match="give length="):
-        len(load(b""))
-
-
-@pytest.mark.parametrize("taken", [1, 9])
-def test_a_file_is_closed_at_its_end_and_when_reading_is_given_up(taken: int) -> None:
+def test_a_file_is_closed_when_reading_is_given_up() -> None:
     stream = io.BytesIO(framed(EXAMPLE, EXAMPLE, EXAMPLE))
-    iterator = iter(IterableWrapper([("a", stream)], deepcopy=False).load_from_tfrecord())
-    assert len([item for item, _ in zip(iterator, range(taken), strict=False)]) == min(taken, 3)
-    iterator.close()  # type: ignore[attr-defined]
+    iterator: Any = iter(IterableWrapper([("a", stream)], deepcopy=False).load_from_tfrecord())
+    next(iterator)
+    iterator.close()
     assert stream.closed
 
 
@@ -338,12 +295,7 @@ def numbers(folder: Path, **arguments: Any) -> Any:
     return loaded.map(lambda found: int(found["n"]))
 
 
-def test_reading_records_resumes(shards: Path) -> None:
-    assert list(numbers(shards)) == [0, 1, 2, 10, 11, 20, 21, 22]
-    assert_resumes_everywhere(lambda: numbers(shards), passes=2)
-
-
-def test_a_record_that_fails_can_be_left_out_and_after_a_corrupt_length_the_rest_of_the_file(shards: Path) -> None:
+def test_failing_records_are_left_out(shards: Path) -> None:
     good = framed(example(n=[13]))
     torn = framed(example(n=[14]))
     (shards / "1 mixed").write_bytes(
@@ -360,23 +312,10 @@ def test_a_record_that_fails_can_be_left_out_and_after_a_corrupt_length_the_rest
     assert "'n' of record 2" in stats["last_errors"][1]
     assert "1 mixed', 2, " in stats["last_errors"][1]
     assert_resumes_everywhere(make, passes=2)
-
-
-def test_the_count_of_what_was_left_out_goes_on_where_it_stood(shards: Path) -> None:
-    good = framed(example(n=[13]))
-    (shards / "1 mixed").write_bytes(good + framed(b"\xff") + good)
-    dp = numbers(shards, on_error="skip")
     iterator = iter(dp)
     for _ in range(7):  # past what is left out
         next(iterator)
-    resumed = numbers(shards, on_error="skip")
+    resumed = make()
     resumed.load_state_dict(dp.state_dict())
     assert list(resumed) == [20, 21, 22]
-    assert resumed.stats()["load_from_tfrecord"]["skipped"] == 1
-
-
-def test_a_chain_that_holds_an_open_file_can_be_pickled() -> None:
-    dp = load(framed(EXAMPLE, EXAMPLE), {"i": ((4,), torch.int32)})
-    iterator = iter(dp)
-    next(iterator)
-    assert pickle.loads(pickle.dumps(dp)).count() == 2
+    assert resumed.stats()["load_from_tfrecord"]["skipped"] == 4

@@ -46,6 +46,10 @@ def test_tensors_in_nested_containers_move_and_the_rest_stays():
     assert (type(moved["sample"]), type(moved["ordered"])) == (Sample, OrderedDict)
     assert moved["default"]["new"] == []
     assert devices(source) == {"cpu"}
+    (same,) = numbers([source], deepcopy=False).to_device("cpu")
+    assert same is source
+    with pytest.raises(RuntimeError, match="nonsense"):
+        numbers([]).to_device("nonsense")
 
 
 def test_objects_with_a_to_method_move_by_it():
@@ -60,17 +64,6 @@ def test_objects_with_a_to_method_move_by_it():
     assert moved.device == "meta"
 
 
-def test_on_the_cpu_the_very_items_come():
-    item = nested()
-    (same,) = numbers([item], deepcopy=False).to_device("cpu")
-    assert same is item
-
-
-def test_an_unknown_device_raises_at_construction():
-    with pytest.raises(RuntimeError, match="nonsense"):
-        numbers([]).to_device("nonsense")
-
-
 def test_without_an_accelerator_pinning_leaves_items_as_they_are():
     (item,) = numbers([torch.ones(2)]).pin_memory()
     assert torch.equal(item, torch.ones(2))
@@ -82,17 +75,6 @@ def test_pin_memory_takes_a_function():
     assert list(dp) == [(1, "somewhere"), (2, "somewhere")]
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_resuming(device):
-    assert_resumes_everywhere(lambda: numbers(range(7)).shuffle(buffer_size=3).set_seed(1).to_device(device))
-
-
-def test_under_workers_the_step_runs_in_the_main_process():
-    dp = numbers(range(4)).sharding_filter().map(torch.tensor).to_device("meta").map(lambda item: item.device.type)
-    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
-        assert list(loader) == list(loader) == ["meta"] * 4
-
-
 @needs_accelerator
 def test_batches_arrive_on_the_accelerator_in_order_and_whole():
     dp = numbers(range(20)).map(lambda n: {"x": torch.full((256, 1024), n), "n": n}).to_device()
@@ -102,10 +84,6 @@ def test_batches_arrive_on_the_accelerator_in_order_and_whole():
         assert (item["x"] * 2 == 2 * item["n"]).all()
         seen.append(item["n"])
     assert seen == list(range(20))
-
-
-@needs_accelerator
-def test_resuming_on_the_accelerator_does_not_lose_the_item_that_was_copied_ahead():
     assert_resumes_everywhere(lambda: numbers(range(7)).to_device().map(lambda n: n))
 
 

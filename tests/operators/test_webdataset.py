@@ -3,16 +3,13 @@ from __future__ import annotations
 import io
 import json
 import pathlib
-import tarfile
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import pytest
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.pipes.iter import IterableWrapper, WebDataset
+from penstock.pipes.iter import IterableWrapper
 from penstock.registry import Throttle
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
@@ -51,16 +48,13 @@ def test_the_key_is_the_path_up_to_the_first_dot_of_the_name(path: Any, key: str
     assert list(IterableWrapper([(path, b"")]).webdataset()) == [{"__key__": key, suffix: b""}]
 
 
-@pytest.mark.parametrize("files", [[], FILES[:1]])
-def test_no_files_are_no_samples(files: Any) -> None:
-    assert list(IterableWrapper(files).webdataset()) == []
-
-
 def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:
-    streams = [io.BytesIO(b"") for _ in range(4)]
-    paths = ["README", "1.txt", ".hidden.txt", "2.txt"]
-    list(IterableWrapper(list(zip(paths, streams, strict=True)), deepcopy=False).webdataset())
-    assert [stream.closed for stream in streams] == [True, False, True, False]
+    streams = [io.BytesIO(b"") for _ in range(5)]
+    paths = ["README", "1.txt", ".hidden.txt", "1.txt", "2.txt"]
+    dp = IterableWrapper(list(zip(paths, streams, strict=True)), deepcopy=False).webdataset(on_error="skip")
+    first, _ = dp
+    assert [stream.closed for stream in streams] == [True, False, True, True, False]
+    assert first[".txt"] is streams[1]
 
 
 def test_streams_that_are_read_past_on_resuming_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,28 +75,10 @@ def test_a_second_file_of_one_name_in_a_sample_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("item", [3, (3, b""), ("a.txt",)])
-def test_what_is_no_pair_of_path_and_stream_is_an_error_with_the_item(item: Any) -> None:
+def test_what_is_no_pair_is_an_error(item: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         list(IterableWrapper([item]).webdataset())
     assert f"raised in WebDataset(), on {item!r}" in "\n".join(caught.value.__notes__)
-
-
-def shuffled_archives() -> ps.IterDataPipe[Any]:
-    archives = [[(f"{a}.tar/{n}.{suffix}", b"") for n in range(3) for suffix in ("x", "y")] for a in range(4)]
-    return IterableWrapper(archives).shuffle().set_seed(1).unbatch().webdataset()
-
-
-CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "files": lambda: IterableWrapper(FILES).webdataset().map(lambda sample: {**sample}),
-    "files of torch's": lambda: WebDataset(TorchIterableWrapper(FILES)),
-    "shuffled archives": shuffled_archives,
-    "shuffled samples": lambda: shuffled_archives().shuffle(buffer_size=3).set_seed(2),
-}
-
-
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_resumes_after_every_sample(make: Callable[[], ps.IterDataPipe[Any]]) -> None:
-    assert_resumes_everywhere(make)
 
 
 def test_resumes_from_the_first_file_of_the_next_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,19 +100,6 @@ def test_resumes_from_the_first_file_of_the_next_sample(monkeypatch: pytest.Monk
         assert pulled == left
 
 
-def test_samples_of_a_tar_archive_are_read_and_decoded_late(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "t.tar"
-    with tarfile.open(path, "w") as archive:
-        for name, content in [("1.txt", b"one"), ("1.cls", b"1"), ("2.txt", b"two"), ("2.cls", b"2")]:
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    samples = list(IterableWrapper([str(path)]).open_files(mode="b").load_from_tar().webdataset())  # all, then decoded
-    decoded = list(IterableWrapper(samples, deepcopy=False).routed_decode())
-    assert [(sample[".txt"], sample[".cls"]) for sample in decoded] == [("one", 1), ("two", 2)]
-    assert [sample["__key__"] for sample in decoded] == [f"{path}/1", f"{path}/2"]
-
-
 BAD_FILES: list[Any] = [
     ("t/1.x", b"1x"),
     3,
@@ -149,7 +112,7 @@ BAD_FILES: list[Any] = [
 ]
 
 
-def test_files_that_cannot_be_put_in_their_sample_can_be_left_out() -> None:
+def test_files_that_fit_no_sample_can_be_left_out() -> None:
     def make() -> ps.IterDataPipe[Any]:
         return IterableWrapper(BAD_FILES).webdataset(on_error="skip")
 
@@ -165,9 +128,7 @@ def test_files_that_cannot_be_put_in_their_sample_can_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("due", [True, False])
-def test_the_count_of_files_that_were_left_out_goes_on_where_it_stood(
-    due: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_count_of_files_left_out_resumes(due: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Throttle, "step", ALWAYS if due else NEVER)
     dp = IterableWrapper(BAD_FILES).webdataset(on_error="skip")
     iterator = iter(dp)
@@ -177,11 +138,3 @@ def test_the_count_of_files_that_were_left_out_goes_on_where_it_stood(
         resumed.load_state_dict(dp.state_dict())
         assert len(list(resumed)) == 3 - taken
         assert resumed.stats()["webdataset"]["skipped"] == 4
-
-
-def test_the_stream_of_a_file_that_is_left_out_is_closed() -> None:
-    streams = [io.BytesIO(b""), io.BytesIO(b"")]
-    dp = IterableWrapper([("1.x", stream) for stream in streams], deepcopy=False).webdataset(on_error="skip")
-    [sample] = dp
-    assert [stream.closed for stream in streams] == [False, True]
-    assert sample[".x"] is streams[0]

@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -69,32 +68,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
 # A plain folder
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_a_folder_is_enough(place: tuple[str, Path], kind: str) -> None:
-    url, folder = place
-    name = f"part-00000.{ENDINGS[kind]}"
-    assert list(getattr(rows(range(7)), kind)(url)) == [(f"{url}/{name}", 7)]
-    assert names(folder) == sorted([name, "part-index.json" if kind == "write_tar" else "_part-index.json"])
-    assert ids_in(folder, kind) == [*range(7)]
-    if url.startswith("local://") and kind != "write_tar":
-        assert ids_in(url, kind) == [*range(7)]
-
-
-def test_what_ray_prints_is_written_and_read_back(tmp_path: Path) -> None:
-    tensor = torch.tensor([2.5])
-    ds = ps.from_items([{"tensor": tensor}])
-    assert ds.write_parquet(f"local://{tmp_path}/tensor").run()["rows"] == 1
-    [batch] = ps.read_parquet(f"local://{tmp_path}/tensor").to_tensors()
-    assert torch.equal(batch["tensor"], tensor[None])
-    ds.write_numpy(f"{tmp_path}/numpy", column="tensor").run()
-    assert names(tmp_path / "numpy") == ["_part-index.json", "part-00000.npy"]
-    [batch] = ps.read_numpy(f"{tmp_path}/numpy").to_tensors()
-    assert torch.equal(batch["data"], tensor[None])
-    batches = ps.from_numpy(np.arange(6).reshape(3, 2))
-    batches.write_numpy(f"{tmp_path}/batches", column="data").run()
-    assert np.load(tmp_path / "batches" / "part-00000.npy").tolist() == [[0, 1], [2, 3], [4, 5]]
-
-
 @pytest.mark.parametrize(
     ("folder", "url"),
     [
@@ -109,34 +82,24 @@ def test_the_names_in_a_folder(folder: Any, url: str) -> None:
     assert NumberedFiles(os.fspath(folder), (".csv",), "_").url(0) == url
 
 
-def test_a_name_without_a_number_is_an_error_that_shows_both_ways() -> None:
-    with pytest.raises(ValueError, match=r"'s3://bucket/train-\{shard:06d\}\.csv'.* or be a folder, as in 's3://.*/'"):
-        rows(range(3)).write_csv("table.csv")
-
-
 def test_files_end_at_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_rows, "BYTES_PER_FILE", 8 * 1000)
     monkeypatch.setattr(write_tar, "BYTES_PER_FILE", 30)
-
-    def written(dp: Any) -> list[int]:
-        return [number for _, number in dp]
-
-    for sizes in ([3500], [100] * 35, [999, 1, 2500], [2500, 1000]):
-        batches = [{"id": torch.zeros(size, dtype=torch.int64)} for size in sizes]
-        source = IterableWrapper(batches)
+    for sizes in ([3500], [100] * 35, [999, 1, 2500]):
+        source = IterableWrapper([{"id": torch.zeros(size, dtype=torch.int64)} for size in sizes])
         for kind in ("write_parquet", "write_numpy"):
             dp = getattr(source, kind)(tmp_path / kind, batched=True, mode="overwrite")
-            assert written(dp) == [1000, 1000, 1000, 500]
+            assert [number for _, number in dp] == [1000, 1000, 1000, 500]
             if len(sizes) == 3:
-                assert_resumes_everywhere(lambda dp=dp: copy.deepcopy(dp))
+                assert_resumes_everywhere(lambda dp=dp: copy.deepcopy(dp), passes=1)
     samples = [{"__key__": str(number), "txt": "x" * 10} for number in range(7)]
     tar = IterableWrapper(samples).write_tar(tmp_path / "tar", mode="overwrite")
-    assert written(tar) == [3, 3, 1]
-    assert_resumes_everywhere(lambda: copy.deepcopy(tar))
+    assert [number for _, number in tar] == [3, 3, 1]
+    assert_resumes_everywhere(lambda: copy.deepcopy(tar), passes=1)
     with pytest.raises(TypeError, match="ends a shard at a size in bytes"):
         len(tar)
     huge = IterableWrapper([{"id": torch.zeros(3, 5000)}])  # each row is larger than a file
-    assert written(huge.write_parquet(tmp_path / "huge", batched=True)) == [1, 1, 1]
+    assert [number for _, number in huge.write_parquet(tmp_path / "huge", batched=True)] == [1, 1, 1]
 
 
 # Files of an earlier run
@@ -171,7 +134,9 @@ def test_300_rows_and_then_100(place: tuple[str, Path], kind: str) -> None:
     assert ids_in(folder, kind) == [*range(100)]
     index = json.loads(next(folder.glob("*part-index.json")).read_bytes())
     told = [entry["name"] for entry in index["shards"]]
-    assert names(folder) == sorted([*told, next(folder.glob("*part-index.json")).name])
+    assert names(folder) == sorted([*told, "part-index.json" if kind == "write_tar" else "_part-index.json"])
+    if url.startswith("local://") and kind != "write_tar":
+        assert ids_in(url, kind) == [*range(100)]
 
 
 @pytest.mark.parametrize("before", [None, 0, 1, 2])
@@ -208,30 +173,7 @@ def test_readers_that_begin_later_leave_the_files_of_the_others(tmp_path: Path, 
     assert ids_in(tmp_path, "write_csv") == sorted([*range(40)] * (2 if mode == "append" else 1))
 
 
-def test_ranks_with_workers_leave_each_others_files(tmp_path: Path) -> None:
-    for mode in ("error", "append", "overwrite"):
-        for rank in (0, 1):
-            dp = rows(range(40)).write_csv(tmp_path, 3, mode=mode)
-            apply_sharding(dp, 2, rank, SHARDING_PRIORITIES.DISTRIBUTED)
-            loaded(dp, 0)
-        assert ids_in(tmp_path, "write_csv") == sorted([*range(40)] * (2 if mode == "append" else 1))
-
-
-def test_torchs_loader_writes_and_each_part_refuses_its_own(tmp_path: Path) -> None:
-    dp = rows(range(20)).write_csv(tmp_path, 3)
-    loader = torch.utils.data.DataLoader(
-        dp, num_workers=2, batch_size=None, multiprocessing_context="spawn", timeout=60
-    )
-    assert sum(number for _, number in loader) == 20
-    for part in range(2):
-        again = rows(range(20)).write_csv(tmp_path, 3)
-        apply_sharding(again, 2, part)
-        with pytest.raises(FileExistsError, match="has 4 files of an earlier run"):
-            again.run()
-    assert ids_in(tmp_path, "write_csv") == [*range(20)]
-
-
-def test_files_of_others_in_a_folder_are_refused_and_left_alone(tmp_path: Path) -> None:
+def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("id\n7\n")
     (tmp_path / "_hidden.csv").write_text("id\n7\n")
     (tmp_path / "notes.txt").write_text("id\n7\n")
@@ -242,7 +184,7 @@ def test_files_of_others_in_a_folder_are_refused_and_left_alone(tmp_path: Path) 
     assert ids_in(tmp_path, "write_csv") == [0, 1, 2, 7]
 
 
-def test_with_a_template_only_its_own_names_count(tmp_path: Path) -> None:
+def test_a_template_counts_only_its_own_names(tmp_path: Path) -> None:
     valid = rows(range(100, 105)).write_csv(f"{tmp_path}/valid-{{shard}}.csv", 2)
     train = rows(range(9)).write_csv(f"{tmp_path}/train-{{shard:03d}}.csv", 2)
     assert (valid.run()["files"], train.run()["files"]) == (3, 5)
@@ -274,18 +216,6 @@ def test_a_number_in_the_folder_is_found(tmp_path: Path) -> None:
     assert sorted(path.parent.name for path in tmp_path.rglob("data.csv")) == [*"012345"]
 
 
-def test_a_pass_that_fails_removes_nothing(tmp_path: Path) -> None:
-    def failing(row: dict[str, Any]) -> dict[str, Any]:
-        if row["id"] == 25:
-            raise RuntimeError("no more")
-        return row
-
-    rows(range(40)).write_csv(tmp_path, 10).run()
-    with pytest.raises(RuntimeError, match="no more"):
-        rows(range(20, 30)).map(failing).write_csv(tmp_path, 10, mode="overwrite").run()
-    assert ids_in(tmp_path, "write_csv") == [*range(40)]
-
-
 def test_each_pass_is_a_run(tmp_path: Path) -> None:
     dp = rows(range(5)).write_csv(tmp_path, 2)
     dp.run()
@@ -293,10 +223,17 @@ def test_each_pass_is_a_run(tmp_path: Path) -> None:
         dp.run()
     loader = ps.DataLoader2(rows(range(5)).write_csv(tmp_path, 2, mode="append"))
     loader.run()
-    loader.run()
     list(loader.datapipe)
-    rows(range(5)).write_csv(tmp_path, 2, mode="append").cycle(2).run()
-    assert ids_in(tmp_path, "write_csv") == sorted([*range(5)] * 6)
+    assert ids_in(tmp_path, "write_csv") == sorted([*range(5)] * 3)
+    failing = rows(range(20, 30)).map(lambda row: {"id": 1 // (row["id"] - 25)})
+    with pytest.raises(ZeroDivisionError):
+        failing.write_csv(tmp_path, 10, mode="overwrite").run()
+    assert len(ids_in(tmp_path, "write_csv")) == 15  # nothing is removed
+
+
+def test_wrong_modes_are_an_error() -> None:
+    with pytest.raises(ValueError, match="mode must be 'error', 'overwrite' or 'append', and is 'ignore'"):
+        rows(range(3)).write_csv("folder", mode="ignore")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("workers", [None, 2])
@@ -317,22 +254,9 @@ def test_a_run_in_another_format_is_not_replaced(place: tuple[str, Path], worker
     assert sorted(told) == sorted(path.name for path in folder.glob("part-*"))
 
 
-@pytest.mark.parametrize("mode", ["error", "overwrite"])
-def test_a_chain_does_not_remove_the_files_that_it_reads(tmp_path: Path, mode: Mode) -> None:
-    rows(range(9)).write_parquet(tmp_path, 2).run()
-    with pytest.raises(FileExistsError, match="in another format, such as 'part-00000.parquet': remove them"):
-        ps.read_parquet(tmp_path).write_csv(tmp_path, mode=mode).run()
-    assert ids_in(tmp_path) == [*range(9)]
-
-
 @pytest.mark.parametrize(
     ("earlier", "then"),
-    [
-        ("write_tar", "write_csv"),
-        ("write_csv", "write_tar"),
-        ("write_parquet", "write_tar"),
-        ("write_json", "write_csv"),
-    ],
+    [("write_tar", "write_csv"), ("write_parquet", "write_tar")],
 )
 @pytest.mark.parametrize("mode", ["error", "overwrite"])
 def test_a_killed_run_in_another_format_counts(tmp_path: Path, earlier: str, then: str, mode: Mode) -> None:
@@ -341,12 +265,6 @@ def test_a_killed_run_in_another_format_counts(tmp_path: Path, earlier: str, the
     del writing  # without an index
     with pytest.raises(FileExistsError, match=rf"in another format, such as 'part-00000\.{ENDINGS[earlier]}'"):
         getattr(rows(range(9)), then)(tmp_path, mode=mode).run()
-
-
-def test_arrays_of_another_kind_are_of_another_format(tmp_path: Path) -> None:
-    rows(range(3)).write_numpy(tmp_path).run()
-    with pytest.raises(FileExistsError, match="in another format, such as 'part-00000.npz'"):
-        rows(range(3)).write_numpy(tmp_path, column="id", mode="overwrite").run()
 
 
 def test_with_a_template_the_index_tells_the_format(tmp_path: Path) -> None:
@@ -361,26 +279,12 @@ def test_with_a_template_the_index_tells_the_format(tmp_path: Path) -> None:
     assert names(tmp_path) == ["_a-index.json", "a-0.csv"]
 
 
-@pytest.mark.parametrize("content", ["[]", "null", "not JSON", "{}", '{"shards": 3}'])
+@pytest.mark.parametrize("content", ["[]", "not JSON", "{}", '{"shards": 3}'])
 @pytest.mark.parametrize("mode", ["error", "overwrite"])
 def test_an_index_that_is_none_is_named(tmp_path: Path, content: str, mode: Mode) -> None:
     (tmp_path / "_part-index.json").write_text(content)
     with pytest.raises(ValueError, match="_part-index.json is not an index of a writer: remove it"):
         rows(range(3)).write_csv(tmp_path, mode=mode).run()
-
-
-def test_a_mode_that_there_is_not_is_an_error() -> None:
-    with pytest.raises(ValueError, match="mode must be 'error', 'overwrite' or 'append', and is 'ignore'"):
-        rows(range(3)).write_csv("folder", mode="ignore")  # type: ignore[arg-type]
-
-
-def test_construction_looks_at_nothing(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rows(range(3)).write_csv("s3://no-such-bucket-at-all/x")
-        rows(range(3)).write_csv(tmp_path / "new")
-        gc.collect()
-    assert names(tmp_path) == []
 
 
 # Resuming
@@ -410,28 +314,22 @@ def test_a_resumed_pass_goes_on_in_every_mode(tmp_path: Path, mode: Any, ahead: 
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("first", "second"), [(0, 2), (2, 1), (2, 2)])
-def test_a_loader_goes_on_in_every_mode(tmp_path: Path, mode: Any, first: int, second: int) -> None:
+@pytest.mark.parametrize("stop", [1, 9])  # after the first item, some shards have given nothing yet
+def test_a_loader_goes_on_in_every_mode(tmp_path: Path, mode: Any, stop: int) -> None:
     def make(workers: int) -> Any:
         dp = rows(range(24)).write_csv(tmp_path, 1, mode=mode)
         return ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, num_shards=4))
 
     if mode != "error":
         rows(range(100, 120)).write_csv(tmp_path, 3).run()
-    for stop in (1, 3, 9):  # some shards have given nothing yet
-        with make(first) as loader:
-            begun = list(islice(loader, stop))
-            state = json.loads(json.dumps(loader.state_dict()))
-        with make(second) as loader:
-            loader.load_state_dict(state)
-            rest = list(loader)
-        assert len(begun + rest) == 24
-        assert len({url for url, _ in begun + rest}) == 24
-        again = [*range(24)] * (1 + (1, 3, 9).index(stop) if mode == "append" else 1)
-        assert ids_in(tmp_path, "write_csv") == sorted([*again, *(range(100, 120) if mode == "append" else ())])
-        if mode == "error":
-            for name in names(tmp_path):
-                (tmp_path / name).unlink()
+    with make(2) as loader:
+        begun = list(islice(loader, stop))
+        state = json.loads(json.dumps(loader.state_dict()))
+    with make(1) as loader:
+        loader.load_state_dict(state)
+        rest = list(loader)
+    assert len({url for url, _ in begun + rest}) == len(begun + rest) == 24
+    assert ids_in(tmp_path, "write_csv") == [*range(24), *(range(100, 120) if mode == "append" else ())]
 
 
 # A writer that is not read
@@ -452,16 +350,12 @@ def test_a_writer_that_is_dropped_unread_warns(tmp_path: Path, kind: str) -> Non
         return getattr(rows(range(3)), kind)(tmp_path)
 
     text = f"{kind}({str(tmp_path)!r}): nothing was written: read the chain, as by `.run()`"
-    assert said(write) == [text]
     assert said(lambda: write().map(str).prefetch(2)) == [text]
     assert said(lambda: copy.deepcopy(write())) == [text]
     assert said(lambda: (repr(write()), write().explain())) == [text] * 2
     assert said(lambda: ps.DataLoader2(write())) == [text]
-
-
-def test_the_warning_names_the_line(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="nothing was written: read the chain") as caught:
-        rows(range(3)).write_csv(tmp_path)
+        getattr(rows(range(3)), kind)(tmp_path)
     assert [each.filename for each in caught] == [__file__]
 
 
@@ -472,27 +366,17 @@ def test_a_writer_that_is_read_does_not_warn(tmp_path: Path) -> None:
     def wrong() -> None:
         with pytest.raises(TypeError):
             write(rows_per_file="3")
-        with pytest.raises(ValueError, match="compression"):
-            rows(range(3)).write_parquet(tmp_path, compression="fast")
-        with pytest.raises(TypeError):
-            ps.iter.CSVWriter(iter([{"id": 3}]), tmp_path)  # type: ignore[arg-type]
-
-    def refused() -> None:
         with pytest.raises(FileExistsError):
             loaded(rows(range(3)).write_csv(tmp_path), 2)
 
     ways: list[Callable[[], object]] = [
-        lambda: write().run(),
-        lambda: next(iter(write())),
-        lambda: write().map(str).prefetch(2).run(),
+        lambda: next(iter(write().map(str).prefetch(2))),
         lambda: write().peek(),
         lambda: copy.deepcopy(write()).run(),
-        lambda: loaded(write(), 0),
         lambda: loaded(write(), 2),
         lambda: list(write().fork(num_instances=2)[0]),
         lambda: pickle.loads(pickle.dumps(write())),
         lambda: list(torch.utils.data.DataLoader(write(), num_workers=1, batch_size=None)),  # forked
-        refused,
         wrong,
     ]
     assert [said(way) for way in ways] == [[] for _ in ways]
@@ -529,12 +413,6 @@ def test_a_loader_runs_an_epoch(tmp_path: Path, workers: int) -> None:
     with ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, num_shards=2)) as loader:
         assert loader.run() == {"files": 5, "rows": 9, "skipped": 1, "retried": 0}
     assert ids_in(tmp_path, "write_csv") == [*range(9)]
-
-
-def test_run_is_a_method_of_all_pipes() -> None:
-    assert "run" in dir(rows(range(3)))
-    assert "run" in dir(ps.map.SequenceWrapper("abc"))
-    assert "end" in str(ps.IterDataPipe.run.__doc__)
 
 
 def test_a_chain_that_never_ends_is_an_error() -> None:
