@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 __all__ = ["Unread"]
@@ -46,8 +47,9 @@ class Unread:
         self.read()
         return _read_elsewhere, (self._what,)
 
-    def __del__(self) -> None:
-        if not (self._is_read or self._forks < _Forks.number or sys.is_finalizing()):
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # An argument, since at exit the names of this module may be gone.
+        if not (is_finalizing() or self._is_read or self._forks < _Forks.number):
             warnings.warn(f"{self._what}: nothing was written: read the chain, as by `.run()`", stacklevel=2)
 
 
