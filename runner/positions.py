@@ -38,6 +38,8 @@ class Report:
     step_times: list[StepTimes] | None
     """The times of its steps, if they are measured."""
     worker_times: WorkerTimes
+    idle: float = 0.0
+    """Seconds that its worker could have read more, if more items had been wanted."""
 
 
 class Message(NamedTuple):

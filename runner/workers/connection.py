@@ -168,11 +168,11 @@ class WorkerConnection:
 
     @property
     def idle(self) -> float:
-        """Seconds of an epoch that the worker waited for credit, by its last report."""
+        """Seconds that the worker waited for credit, by its last report."""
         if self._report is None:
             return 0.0
         report: Report = pickle.loads(self._report)
-        return report.worker_times.idle
+        return report.idle
 
     def resize(self, capacity: int) -> None:
         """Let the worker read up to `capacity` items ahead from now on."""

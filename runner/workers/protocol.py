@@ -139,6 +139,8 @@ class Sender:
         self._reading = NONE
         self._credit = 0
         self._times = WorkerTimes(name)
+        self._idle = 0.0
+        """Seconds that more could have been read, if there had been credit: `WorkerTimes.idle` of all epochs."""
         self._passes: dict[int, ShardPass] = {}
         self._order = RoundRobin()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
@@ -160,7 +162,9 @@ class Sender:
             if not (self._order and self._credit) or not self._commands.empty():
                 began = time.perf_counter()
                 command = self._commands.get()
-                self._times.idle += time.perf_counter() - began if self._order else 0.0
+                waited = time.perf_counter() - began if self._order else 0.0
+                self._times.idle += waited
+                self._idle += waited
                 if command is STOP:
                     return
                 if isinstance(command, Credit):
@@ -245,7 +249,7 @@ class Sender:
         """Return the `Report` on a shard, pickled, since most reports are never read."""
         step_times = None if chain._observer is None else times_of_steps(chain)
         steps = flatten(capture(chain))
-        report = Report(shard, self._reading, steps, chain.stats(), step_times, self._times)
+        report = Report(shard, self._reading, steps, chain.stats(), step_times, self._times, self._idle)
         return pickle.dumps(report, protocol=5)
 
     def _fail(self, position: ShardPosition, error: Exception) -> None:
