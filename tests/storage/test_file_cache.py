@@ -18,7 +18,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -125,13 +124,6 @@ def test_the_second_epoch_does_not_touch_the_server(tmp_path: Path) -> None:
     assert counts(dp) == {"hits": 20}
     assert read(cached(tmp_path, urls[::-1], Server(lambda url: b"not asked"))) == pairs(urls[::-1])
     assert server.opened == Counter(urls)
-
-
-def test_a_file_in_memory_may_be_read_twice_at_once(tmp_path: Path) -> None:
-    fsspec.filesystem("memory").pipe("/twice", b"one")
-    (_, first), (_, second) = IterableWrapper(["memory://twice"] * 2).cache_files(tmp_path, 1)
-    assert (first.read(), second.read()) == (b"one", b"one")
-    assert files(tmp_path) == []
 
 
 @given(st.lists(st.text(st.characters()), max_size=6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -72,6 +73,7 @@ READERS: dict[str, Callable[[str, Path], Any]] = {
     "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
     "list_files_by_fsspec": lambda url, folder: IterableWrapper([url]).list_files_by_fsspec(),
     "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(on_error=ps.Retry(1, 0)),
+    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http().decompress("gzip"),
     "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 1, on_error=ps.Retry(1, 0)),
     "read_images": lambda url, folder: IterableWrapper([url]).read_images(on_error=ps.Retry(1, 0)),
     "read_parquet": lambda url, folder: IterableWrapper([url]).read_parquet(on_error=ps.Retry(1, 0)),
@@ -92,6 +94,7 @@ def seen_of(chain: Any, caplog: pytest.LogCaptureFixture) -> str:
     try:
         for item in chain:
             if isinstance(item, tuple):
+                texts.append(repr(item[1]))
                 item[1].read()
         raise ValueError("an error that follows")  # so that there is one in any case
     except Exception as error:
@@ -115,27 +118,8 @@ def test_no_text_has_what_an_address_keeps_secret(
     url = address(server.host, path)
     seen = seen_of(make(url, tmp_path), caplog)
     assert SECRET not in seen
+    assert server.host + path in seen
     assert server.asked  # or nothing could have gone wrong
-
-
-STREAMS: dict[str, Callable[[str, Path], Any]] = {
-    "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(),
-    "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
-    "open_files_by_fsspec, text": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("r"),
-    "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(),
-    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http().decompress("gzip"),
-    "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 10**6),
-}
-
-
-@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
-@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
-def test_a_stream_shows_no_secret_of_its_address(
-    make: Callable[[str, Path], Any], address: Callable[[str, str], str], server: Any, tmp_path: Path
-) -> None:
-    [(_, stream)] = make(address(server.host, "/200/whole.txt"), tmp_path)
-    assert f"{server.host}/200/whole.txt" in repr(stream)
-    assert SECRET not in repr(stream)
 
 
 def test_an_object_that_is_read_by_ranges_shows_no_secret_of_its_address(s3_server: S3Server) -> None:
@@ -217,13 +201,6 @@ def test_keys_in_the_address_of_any_store_are_refused(url: str) -> None:
         address_of(url, {})
 
 
-def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
-    for path in PLACES:
-        with pytest.raises((OSError, ValueError)) as caught:
-            ps.checkpoint.load(f"http://{server.host}{path}?sig={SECRET}")
-        assert SECRET not in "".join(traceback.format_exception(caught.value))
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -242,6 +219,9 @@ def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
         ("s3://bucket/a?versionId=1?token=2", "s3://bucket/a?versionId=1&…"),
         ("['https://host/a?b=c', 'd']", "['https://host/a?…', 'd']"),
         ("s3://id:1/sec@ret@b/a@b", "s3://…@b"),
+        ("get https://host/a?v=1.2,3&sig=abc). Then go", "get https://host/a?…). Then go"),
+        ("get https://host/a#token=abc, then go", "get https://host/a#…, then go"),
+        ("get host%3Fsig%3Dabc.", "get host%3F…."),
         ("https%3A%2F%2Fhost%2Fa%3Fb%3Dc", "https%3A%2F%2Fhost%2Fa%3F…"),
     ],
 )
@@ -267,20 +247,6 @@ def test_half_of_a_secret_is_shown_nowhere() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(dp)
     assert "bbbb" not in "".join([*traceback.format_exception(caught.value), repr(dp)])
-
-
-@pytest.mark.parametrize("end", [".", ",", ")."])
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        (f"https://host/a?v=1.2,3&sig={SECRET}", "https://host/a?…"),
-        (f"https://host/a#token={SECRET}", "https://host/a#…"),
-        (f"host%3Fsig%3D{SECRET}", "host%3F…"),
-    ],
-)
-def test_a_sentence_keeps_its_marks_after_an_address(address: str, shown: str, end: str) -> None:
-    assert without_secrets(f"get {address}{end} Then go") == f"get {shown}{end} Then go"
-    assert without_secrets(f"get {address}{end}") == f"get {shown}{end}"
 
 
 def test_an_error_and_what_led_to_it_hide_their_secrets() -> None:
@@ -356,47 +322,23 @@ def test_a_key_for_google_is_given_as_its_content_and_not_shown(as_text: bool) -
     assert SECRET not in "".join(traceback.format_exception_only(caught.value))
 
 
-@pytest.mark.parametrize("url", ["{folder}/a.txt", "file://{folder}/a.txt#", "memory://a.txt"])
-def test_an_option_that_a_client_does_not_take_is_an_error(url: str, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one")
-    chain = IterableWrapper([url.format(folder=tmp_path)]).read_text(storage_options={"headers": {"a": "b"}})
-    with pytest.raises(TypeError, match="no option 'headers'"):
-        list(chain)
-
-
 def test_headers_for_the_web_reach_the_server_whoever_reads(server: Any, tmp_path: Path) -> None:
     url, headers = f"http://{server.host}/200/a.txt", {"X-Key": SECRET}
-    for chain in (
-        IterableWrapper([url]).load_files_by_s3(storage_options={"headers": headers}),
-        IterableWrapper([url]).cache_files(tmp_path, 10**9, storage_options={"headers": headers}),
-        IterableWrapper([url]).open_files_by_fsspec(headers=headers),
-        IterableWrapper([url]).read_from_http(headers=headers),
-    ):
+    uses: list[Callable[[], Any]] = [
+        lambda: list(IterableWrapper([url]).load_files_by_s3(storage_options={"headers": headers})),
+        lambda: list(IterableWrapper([url]).cache_files(tmp_path, 10**9, storage_options={"headers": headers})),
+        lambda: list(IterableWrapper([url]).read_from_http(headers=headers)),
+        lambda: ps.checkpoint.load(url, storage_options={"headers": headers}),
+    ]
+    for use in uses:
         server.asked.clear()
-        assert len(list(chain)) == 1
+        with contextlib.suppress(ValueError):  # it is no checkpoint
+            use()
         assert server.asked
         assert all(request["x-key"] == SECRET for request in server.asked)
-    server.asked.clear()
-    with pytest.raises((OSError, ValueError)):
-        ps.checkpoint.load(url, storage_options={"headers": headers})
-    assert all(request["x-key"] == SECRET for request in server.asked)
 
 
 # Redirects
-
-
-def test_a_redirect_takes_no_token_of_s3_to_another_host(
-    server: Any, other: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.redirect_to = f"http://localhost:{other.host.partition(':')[2]}/200/a"
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{server.host}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
-    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
-    with pytest.raises(OSError, match="redirects to another host"):
-        list(IterableWrapper(["s3://307/a"]).load_files_by_s3(on_error=ps.Retry(1, 0)))
-    assert server.asked[0]["x-amz-security-token"] == SECRET  # or there would be nothing to take along
-    assert other.asked == []
 
 
 @pytest.mark.parametrize(

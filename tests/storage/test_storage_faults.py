@@ -12,7 +12,6 @@ import random
 import resource
 import threading
 import traceback
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,6 @@ import pytest
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy, passing_on
-from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.map import ObjectReader
 from penstock.registry import ErrorPolicy
@@ -188,6 +186,14 @@ def test_a_pass_over_columns_that_is_given_up_while_the_server_is_silent_ends(
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
 
 
+def test_the_attempts_of_reading_a_parquet_file_are_counted(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
+    pq.write_table(pa.table({"id": [1, 2]}), s3_server.empty_bucket("tables") / "a.parquet")
+    fault_proxy.play(Fault("status", "/tables/a.parquet", times=1))
+    dp = IterableWrapper(["s3://tables/a.parquet"]).load_parquet_as_df(on_error=ps.Retry(5, backoff=0.01))
+    assert [table.num_rows for table in dp] == [2]
+    assert retried(dp, "load_parquet_as_df") == fault_proxy.played().total() > 0
+
+
 # Objects that are unlike others
 
 
@@ -231,24 +237,6 @@ def test_of_many_objects_none_is_lost_twice_or_corrupt(s3_server: S3Server, faul
     assert 0.03 * READS < faults < 0.08 * READS
     assert retried(dp) == faults
     assert fault_proxy.requests().total() == READS + faults
-
-
-def said(server: S3Server, proxy: FaultProxy) -> dict[str, Any]:
-    """The options for a server, for processes that begin with the environment of an earlier test."""
-    return {"endpoint_url": proxy.endpoint, "key": server.key, "secret": server.secret}
-
-
-def test_two_workers_read_every_object_once_and_count_their_attempts(
-    s3_server: S3Server, fault_proxy: FaultProxy
-) -> None:
-    keys = [f"workers/{number:03}" for number in range(200)]
-    lay(s3_server, keys, 3000)
-    fault_proxy.play(*mixed(0.2), seed=3)
-    source = IterableWrapper([url_of(key) for key in keys]).sharding_filter()
-    dp = source.load_files_by_s3(storage_options=said(s3_server, fault_proxy)).read_from_stream()
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
-        assert sorted(loader) == pairs(keys, 3000)
-        assert retried(loader) == fault_proxy.played().total() > 20
 
 
 # Ranges
@@ -384,11 +372,6 @@ def large_objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3
                 for mark in MARKS:
                     file.seek(mark)
                     file.write(content_of(str(mark), 100))
-            with (server.root / BUCKET / "large.zip").open("wb") as file:
-                file.truncate(LARGE)  # the archive comes after what is not one, as in those that unpack themselves
-            with zipfile.ZipFile(server.root / BUCKET / "large.zip", "a") as archive:
-                for name in ("a", "b"):
-                    archive.writestr(name, content_of(name))
             yield server, proxy
 
 
@@ -432,14 +415,3 @@ def test_parts_of_an_object_of_5_gb_are_read_with_faults_and_without_holding_it(
     assert large_proxy.played().total() > 0
     assert bytes_asked_for(large_proxy) < GIB
     assert peak() - before < GIB
-
-
-def test_members_of_a_zip_file_of_5_gb_are_read_by_ranges_of_it(
-    large_proxy: FaultProxy,
-) -> None:
-    large_proxy.play(Fault("reset", times=1))
-    members = IterableWrapper([url_of("large.zip")]).load_files_by_s3().load_from_zip().read_from_stream()
-    assert [(name.rpartition("/")[2], content) for name, content in members] == [
-        (name, content_of(name)) for name in ("a", "b")
-    ]
-    assert bytes_asked_for(large_proxy) < GIB

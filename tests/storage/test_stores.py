@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import json
@@ -12,6 +13,7 @@ import struct
 import threading
 import time
 import weakref
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -282,6 +284,22 @@ def test_options_go_before_the_environment(server: Recorder, keys: None, monkeyp
     assert seen_by_both(server, {"endpoint_url": server.url, "anon": True})["key"] == ""
 
 
+@pytest.mark.usefixtures("keys")
+@pytest.mark.parametrize(
+    "url", ["s3://anonymous@bucket/a", "s3a://anonymous@bucket/a//b", "zip://a::s3://anonymous@b/a"]
+)
+def test_an_address_with_anonymous_is_read_without_a_signature(url: str, server: Recorder) -> None:
+    for read in (
+        lambda: IterableWrapper([url]).load_files_by_s3(),
+        lambda: IterableWrapper([url]).open_files_by_fsspec("rb"),
+        lambda: ps.map.ObjectReader([url]),
+    ):
+        with contextlib.suppress(zipfile.BadZipFile):
+            list(read())
+    assert len(server.asked) >= 3
+    assert {asked["key"] for asked in server.asked} == {""}
+
+
 @pytest.mark.parametrize(
     ("bucket", "more", "url"),
     [
@@ -366,6 +384,9 @@ def test_without_credentials_an_error_says_what_to_set() -> None:
         ("s3://bucket/a", {"key": "k"}, ValueError, "key and secret are given together"),
         ("s3://bucket/a", {"sesion": 1}, TypeError, r"not read with the option 'sesion', only with anon"),
         ("gs://bucket/a", {"project": "p"}, TypeError, "not read with the option 'project'"),
+        ("gs://bucket/a", {"client_kwargs": {"b": 1}}, TypeError, "only S3 takes the option 'b' in client_kwargs"),
+        ("az://box/a", {"config_kwargs": {"b": 1}}, TypeError, "only S3 takes the option 'b' in config_kwargs"),
+        ("file:///a", {"client_kwargs": {"b": 1}}, TypeError, "only S3 takes the option 'b'"),
     ],
 )
 def test_options_that_are_wrong_are_errors(
