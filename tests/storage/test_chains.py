@@ -157,6 +157,7 @@ def test_a_seek_in_a_zip_is_tried_again_and_shows_no_signature() -> None:
         server.befalls = lambda asked, times: "503" if times == 1 else ""
         stream.seek(12_000_000)
         assert stream.read(10) == CONTENT[12_000_000:12_000_010]
+        [(_, stream)] = IterableWrapper([url]).open_files_by_fsspec("rb")
         server.befalls = lambda asked, times: "503"
         with pytest.raises(ConnectionError, match="in trouble: 503") as caught:
             stream.seek(12_000_000)

@@ -192,12 +192,6 @@ FULL = {
     "checkpoint": lambda path: checkpoint.save(path, weight=torch.ones(100_000)),
     "save_to_disk": lambda path: list(ps.iter.IterableWrapper([(path, b"x" * 100_000)]).save_to_disk("wb")),
     "save_to_disk, appending": lambda path: list(ps.iter.IterableWrapper([(path, b"x" * 100_000)]).save_to_disk("ab")),
-    "on_disk_cache": lambda path: list(
-        ps.iter.IterableWrapper([path]).on_disk_cache().map(lambda name: (name, b"x" * 100_000)).end_caching()
-    ),
-    "write_json": lambda path: list(
-        ps.iter.IterableWrapper([{"a": "x" * 100_000}]).write_json(path.replace("0.", "{shard}."), rows_per_file=1)
-    ),
 }
 
 
