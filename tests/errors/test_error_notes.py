@@ -28,19 +28,6 @@ def note_of(dp: Any, read: Callable[[Any], Any] = list) -> str:
     return note
 
 
-@pytest.mark.parametrize(
-    ("items", "on"),
-    [
-        ([7], "7"),
-        ([("a/b.png", b"x" * 100)], "('a/b.png', bytes of length 100)"),
-        ([{"__key__": "shard/0001", ".png": b"x" * 100}], "{'__key__': 'shard/0001', '.png': bytes of length 100}"),
-        ([torch.zeros(2, 3)], "Tensor of shape (2, 3), torch.float32"),
-    ],
-)
-def test_the_note_names_the_operator_and_the_item(items: list[Any], on: str) -> None:
-    assert note_of(ps.iter.IterableWrapper(items).map(fail)) == f"penstock: raised in Mapper(fail), on {on}"
-
-
 def test_the_note_tells_the_path_that_an_item_came_from_further_up() -> None:
     dp = ps.iter.IterableWrapper([("a.txt", 1), ("b.txt", 2)]).map(lambda pair: pair[1] * 10).filter(len)
     with pytest.raises(TypeError) as caught:
@@ -51,14 +38,6 @@ def test_the_note_tells_the_path_that_an_item_came_from_further_up() -> None:
 def test_the_note_is_about_the_item_that_failed_and_not_the_first() -> None:
     dp = ps.iter.IterableWrapper(["a", "b", "c"]).map(lambda x: fail(x) if x == "b" else x).batch(2)
     assert note_of(dp) == "penstock: raised in Mapper(<lambda>), on 'b'"
-
-
-@pytest.mark.parametrize("stages", [1, 5])
-def test_one_note_is_added_however_many_stages_follow(stages: int) -> None:
-    dp = ps.iter.IterableWrapper([1]).map(fail)
-    for _ in range(stages):
-        dp = dp.map(str).batch(2).unbatch()
-    assert note_of(dp) == "penstock: raised in Mapper(fail), on 1"
 
 
 def test_an_error_of_a_generator_is_noted_with_the_item_it_was_on() -> None:
@@ -106,14 +85,6 @@ def test_an_item_of_an_earlier_pass_is_not_noted() -> None:
     assert note_of(dp) == "penstock: raised in Composed(second_fails)"
 
 
-def test_an_error_before_the_first_item_is_noted_without_one() -> None:
-    class Opening(ps.IterDataPipe):
-        def __iter__(self) -> Iterator[Any]:
-            yield fail(None)
-
-    assert note_of(Opening()) == "penstock: raised in Opening()"
-
-
 def test_an_error_of_what_is_wrapped_is_noted_at_the_root() -> None:
     dp = ps.iter.IterableWrapper(map(fail, [1])).map(str)
     assert note_of(dp).startswith("penstock: raised in IterableWrapper(<map object>)")
@@ -136,6 +107,7 @@ def test_the_traceback_has_no_frame_of_a_stage_that_passed_the_error_on() -> Non
         dp = dp.map(str)
     with pytest.raises(LookupError) as caught:
         list(dp)
+    assert caught.value.__notes__ == ["penstock: raised in Mapper(fail), on 1"]
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names[-1] == "fail"
     assert len(names) <= 4
@@ -157,20 +129,14 @@ class Printed:
 @pytest.mark.parametrize(
     ("item", "words"),
     [
-        (None, "None"),
         ("short", "'short'"),
-        ("x" * 1000, f"'{'x' * 37}...{'x' * 38}'"),
         (b"x" * 40, repr(b"x" * 40)),
-        (bytearray(100), "bytearray of length 100"),
         (np.zeros((2, 2), np.int16), "ndarray of shape (2, 2), int16"),
-        (torch.zeros(3, dtype=torch.bool), "Tensor of shape (3,), torch.bool"),
         ((1,), "(1,)"),
         ((1, "b", 3, 4, 5), "(1, 'b', 3, 4, … 5 in all)"),
         (datetime.datetime(2024, 1, 2, 3, 4), "2024-01-02T03:04:00"),
         ((datetime.date(2024, 1, 2), np.datetime64("2024-01-02")), "(2024-01-02, 2024-01-02)"),
         ([datetime.timedelta(seconds=90), np.float32(2.5)], f"[0:01:30, {np.float32(2.5)!r}]"),
-        (("a", torch.zeros(1)), "('a', Tensor of shape (1,), torch.float32)"),
-        (list(range(100)), "[0, 1, 2, 3, … 100 in all]"),
         ({"x": np.zeros(5)}, "{'x': ndarray of shape (5,), float64}"),
         (
             {n: torch.zeros(50) for n in range(9)},
@@ -188,10 +154,6 @@ class Printed:
 )
 def test_an_item_is_told_in_a_few_words(item: Any, words: str) -> None:
     assert describe_item(item) == words
-
-
-def test_a_large_dict_is_cut_short() -> None:
-    assert len(describe_item(dict.fromkeys(range(1000), "x" * 100))) < 500
 
 
 class FailsWithoutAName:
@@ -218,7 +180,6 @@ def test_what_cannot_be_shown_does_not_take_the_errors_place() -> None:
     "step",
     [
         lambda dp: dp.map(lambda row: {**row}),
-        lambda dp: dp.filter(lambda row: row["x"] > 1),
         lambda dp: dp.flatmap(lambda row: [row.x]),
     ],
 )

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from resuming import assert_resumes_everywhere, passed_on
+from resuming import passed_on
 
 
 def numbers(on_error: Any, items: Any = ("1", "x", "3", "y", "5")) -> Any:
@@ -49,12 +48,6 @@ def test_skipped_items_are_left_out_counted_and_told_of(caplog: pytest.LogCaptur
     assert [record.getMessage() for record in caplog.records] == [f"skipped: {dp.stats()['map']['last_errors'][0]}"]
 
 
-def test_each_pass_counts_anew() -> None:
-    dp = numbers("skip")
-    list(dp), list(dp)
-    assert dp.stats()["map"]["skipped"] == 2
-
-
 def test_the_error_after_the_limit_is_raised_and_says_so() -> None:
     dp = numbers(ps.Skip(limit=1))
     with pytest.raises(ValueError, match="'y'") as caught:
@@ -63,19 +56,15 @@ def test_the_error_after_the_limit_is_raised_and_says_so() -> None:
     assert "penstock: raised in Mapper" in caught.value.__notes__[1]
 
 
-def test_a_resumed_pass_knows_how_many_were_skipped_before() -> None:
-    dp = numbers(ps.Skip(limit=1))
-    iterator = iter(dp)
-    assert [next(iterator), next(iterator)] == [1, 3]
-    resumed = numbers(ps.Skip(limit=1))
-    resumed.load_state_dict(dp.state_dict())
-    with pytest.raises(ValueError, match="'y'"):
-        list(resumed)
-
-
 def test_other_errors_than_the_given_ones_are_raised() -> None:
     with pytest.raises(ValueError, match="'x'"):
         list(numbers(ps.Skip(errors=(OSError, KeyError))))
+
+
+def test_steps_of_one_name_are_numbered() -> None:
+    dp = numbers("skip").map(str, on_error="skip")
+    list(dp)
+    assert {name: counts["skipped"] for name, counts in dp.stats().items()} == {"map 2": 0, "map 1": 2}
 
 
 def test_a_handler_gets_the_error_and_the_item_and_may_raise() -> None:
@@ -97,12 +86,6 @@ def test_what_fails_is_tried_again_and_counted() -> None:
     assert list(dp) == ["a", "b"]
     assert fn.calls == ["a"] * 3 + ["b"] * 3
     assert dp.stats()["map"]["retried"] == 4
-
-
-def test_what_fails_every_time_is_raised_as_it_is() -> None:
-    dp = ps.iter.IterableWrapper("ab").map(Flaky(3), on_error=ps.Retry(2, backoff=0))
-    with pytest.raises(OSError, match="attempt 3"):
-        list(dp)
 
 
 def test_what_fails_every_time_can_be_skipped() -> None:
@@ -148,22 +131,10 @@ def test_errors_of_the_source_are_not_the_operators_own() -> None:
         list(dp)
 
 
-def test_a_filter_skips_what_cannot_be_tested() -> None:
-    dp = ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(lambda text: int(text) > 0, on_error="skip")
-    assert list(dp) == ["1", "3"]
-    assert dp.stats()["filter"]["skipped"] == 1
-
-
-def test_a_filter_skips_what_has_no_truth() -> None:
-    dp = ps.iter.IterableWrapper([[1], [0], [1, 0], [1]]).filter(np.array, on_error="skip")
-    assert list(dp) == [[1], [1]]
-    assert dp.stats()["filter"]["skipped"] == 1
-
-
-def test_a_filter_tries_again_what_has_no_truth() -> None:
-    results = iter([np.array([1, 0]), np.array([1])])
-    dp = ps.iter.IterableWrapper("a").filter(lambda _: next(results), on_error=ps.Retry(1, backoff=0))
-    assert list(dp) == ["a"]
+def test_a_filter_skips_what_cannot_be_tested_or_has_no_truth() -> None:
+    dp = ps.iter.IterableWrapper([[1], [0], [1, 0], "x"]).filter(lambda row: np.array(row, int), on_error="skip")
+    assert list(dp) == [[1]]
+    assert dp.stats()["filter"]["skipped"] == 2
 
 
 def characters(text: str) -> Iterator[str]:
@@ -192,55 +163,23 @@ def test_outputs_given_before_an_error_are_not_given_again_by_a_new_attempt() ->
     assert list(dp) == ["a0", "a1"]
 
 
-def test_steps_of_one_name_are_numbered() -> None:
-    dp = numbers("skip").map(str, on_error="skip")
-    list(dp)
-    assert {name: counts["skipped"] for name, counts in dp.stats().items()} == {"map 2": 0, "map 1": 2}
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: numbers("skip"),
-        lambda: numbers(ps.Retry(1, backoff=0, then="skip")).batch(2),
-        lambda: ps.iter.IterableWrapper(["ab", "c!d", "!", "e"]).flatmap(characters, on_error="skip"),
-        lambda: ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(int, on_error="skip").prefetch(2),
-    ],
-)
-def test_chains_that_skip_resume_everywhere(make: Any) -> None:
-    assert_resumes_everywhere(make, passes=3)
-
-
 def test_len_is_not_known_where_items_may_be_left_out() -> None:
     with pytest.raises(TypeError, match="leaves out items that fail"):
         len(numbers("skip"))
     assert len(numbers(ps.Retry(1))) == 5
 
 
-def test_a_pickled_chain_counts_from_nothing() -> None:
-    dp = numbers("skip")
-    list(dp)
-    copy = pickle.loads(pickle.dumps(dp))
-    assert copy.stats()["map"]["skipped"] == 0
-    assert list(copy) == [1, 3, 5]
-    assert copy.stats()["map"]["skipped"] == 2
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
         (lambda: numbers("ignore"), ValueError, "on_error must be 'raise', 'skip'"),
-        (lambda: numbers(ValueError), ValueError, "on_error must be"),
         (lambda: ps.Skip(limit=-1), ValueError, "limit must be at least 0"),
-        (lambda: ps.Skip(limit=True), TypeError, "limit must be a whole number, and is True"),
         (lambda: ps.Skip(1.5), TypeError, "limit must be a whole number, and is 1.5"),  # type: ignore[arg-type]
         (lambda: ps.Skip(errors=KeyboardInterrupt), TypeError, "errors must be an exception type"),  # type: ignore[arg-type]
         (lambda: ps.Skip(errors=()), TypeError, "errors must be an exception type"),
         (lambda: ps.Skip(handler=1), TypeError, "handler must be a function"),  # type: ignore[arg-type]
         (lambda: numbers(lambda error: None), TypeError, "a handler is called with an error and an item"),
         (lambda: ps.Retry(0), ValueError, "times must be at least 1"),
-        (lambda: ps.Retry("3"), TypeError, "times must be a whole number, and is '3'"),  # type: ignore[arg-type]
-        (lambda: ps.Retry(1, backoff=-1), ValueError, "backoff must be seconds"),
         (lambda: ps.Retry(1, backoff=float("nan")), ValueError, "backoff must be seconds"),
         (lambda: ps.Retry(1, then=ps.Retry(1)), ValueError, "then must be"),  # type: ignore[arg-type]
         (lambda: ps.Retry(1, errors="OSError"), TypeError, "errors must be"),  # type: ignore[arg-type]
@@ -249,21 +188,6 @@ def test_a_pickled_chain_counts_from_nothing() -> None:
 def test_a_wrong_on_error_is_an_error(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
-
-
-def test_what_was_skipped_by_a_part_that_has_ended_is_known_after_resuming() -> None:
-    def chain() -> Any:
-        return numbers("skip", ["1", "x"]).zip_longest(ps.iter.IterableWrapper([5, 6, 7]))
-
-    dp = chain()
-    iterator = iter(dp)
-    assert [next(iterator), next(iterator)] == [(1, 5), (None, 6)]
-    for _ in range(2):
-        resumed = chain()
-        resumed.load_state_dict(dp.state_dict())
-        dp = resumed
-    assert list(dp) == [(None, 7)]
-    assert dp.stats()["map"]["skipped"] == 1
 
 
 @pytest.mark.parametrize("over", [list, lambda dp: [*dp.prefetch(2)]])
@@ -321,10 +245,8 @@ def failing(*items: Any) -> Any:
         lambda: failing("1", "x", "2").concat(failing("y", "3"), failing("4", "z")),
         lambda: failing("1", "x").mux_longest(failing("y", "2", "3", "4")),
         lambda: failing("1", "x").mix(failing("y", "2", "3"), weights=[5, 1]).set_seed(0),
-        lambda: failing("1", "x", "2").zip(failing("3", "y")),
         lambda: failing("1", "x", "2", "y", "3").header(2),
         lambda: failing("1", "x", "2").shuffle().set_seed(0).batch(2).map(len, on_error="skip"),
-        lambda: failing("1", "x", "2").enumerate().to_map_datapipe(on_error="skip").to_iter_datapipe(),
         lambda: (
             ps.iter.IterableWrapper("1x2")
             .enumerate()

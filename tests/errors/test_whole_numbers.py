@@ -50,13 +50,6 @@ def test_a_number_below_the_least_is_refused_by_name(make: Any) -> None:
         make(np.int64(-2))
 
 
-def test_the_least_passes() -> None:
-    expect_whole("n", 1)
-    expect_whole("n", -1, least=-1)
-    with pytest.raises(ValueError, match="n must be at least 1, and is 0"):
-        expect_whole("n", 0)
-
-
 def test_a_word_may_pass_for_a_number() -> None:
     expect_whole("n", "auto", or_word="auto")
     with pytest.raises(TypeError, match="n must be a whole number, or \"auto\", and is 'aut'"):

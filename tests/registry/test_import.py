@@ -34,13 +34,6 @@ def test_importing_penstock_does_not_import(module: str, imported: set[str]) -> 
     assert module not in imported
 
 
-def test_the_operators_are_imported_as_they_are_named() -> None:
-    code = (
-        "from penstock.iter import Batcher; from penstock.map import Mapper; print(Batcher.__name__, Mapper.__name__)"
-    )
-    assert run(code).split() == ["Batcher", "Mapper"]
-
-
 def test_the_version_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", ps.__version__)
     assert "__version__" in dir(ps)

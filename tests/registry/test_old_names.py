@@ -28,7 +28,6 @@ RENAMED: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     ),
     "map_pool": (lambda **named: NUMBERS.map_pool(Model, **named), {"max_in_flight": 5}, {"_prefetch": 5}),
     "read_images": (URLS.read_images, {"max_workers": 3}, {"workers": 3}),
-    "read_numpy": (URLS.read_numpy, {"max_workers": 3}, {"workers": 3}),
     "ObjectReader": (
         lambda **named: ObjectReader([], **named),
         {"max_workers": 3, "anon": True},
@@ -86,16 +85,6 @@ def test_both_names_are_an_error() -> None:
         pytest.raises(TypeError, match="workers twice, once by its old name max_workers"),
     ):
         NUMBERS.processpool_map(abs, workers=1, max_workers=2)  # type: ignore[call-arg]
-
-
-def test_what_never_was_a_name_is_an_error_as_ever() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'max_worker': processpool_map takes"):
-        NUMBERS.processpool_map(abs, max_worker=1)  # type: ignore[call-arg]
-
-
-def test_by_place_only_the_function_is_given() -> None:
-    with pytest.raises(TypeError, match=r"processpool_map takes \(fn, \*, input_col=None"):
-        NUMBERS.processpool_map(abs, 2)  # type: ignore[misc]
 
 
 def test_a_state_goes_on_with_other_numbers_of_workers() -> None:

@@ -7,7 +7,6 @@ import gzip
 import io
 import struct
 import subprocess
-import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from forwards import Forwards
 from penstock import checkpoint
@@ -82,7 +80,7 @@ ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "
 
 
 @kinds
-@pytest.mark.parametrize("packed", [bytes, gzip.compress, bz2.compress])
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
 @ways
 def test_a_long_name_in_a_tar(kind: bytes, packed: Callable[[bytes], bytes], way: Any) -> None:
     content = packed(with_name_of(50 * MIB, kind))
@@ -95,13 +93,6 @@ def test_many_names_of_one_file_in_a_tar(way: Any) -> None:
     content = gzip.compress(many_names(MIB // 2, 100))
     with refused("more than 1,048,576 bytes: .* give load_from_tar a larger max_bytes", "'at/0.tar'"):
         list(source("at/0.tar", way(content)).load_from_tar())
-
-
-def test_so_many_names_that_python_cannot_nest_them(request: pytest.FixtureRequest) -> None:
-    request.addfinalizer(partial(sys.setrecursionlimit, sys.getrecursionlimit()))
-    sys.setrecursionlimit(1000)  # long chains raise it
-    with pytest.raises(tarfile.ReadError, match="cut or corrupt: maximum recursion depth"):
-        list(source("at/0.tar", io.BytesIO(many_names(1, 1000))).load_from_tar(max_bytes=10 * MIB))
 
 
 @kinds
@@ -135,8 +126,6 @@ def test_a_large_file_in_a_compressed_tar(way: Any, monkeypatch: pytest.MonkeyPa
     [(_, stream)] = islice(source("at/0.tar", way(content)).load_from_tar(), 1)
     with little_memory():
         assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == file.size
-    [(_, stream)] = islice(source("at/0.tar", way(content)).load_from_tar(max_bytes=file.size), 1)
-    assert len(stream.read()) == file.size
     [(_, tar)] = source("at/0.tar", way(content)).decompress("tar")
     with pytest.raises(ValueError, match="give a larger max_bytes"):
         tar.extractfile(tar.next()).read()
@@ -176,13 +165,6 @@ def test_an_npz_that_grows_a_thousandfold(tmp_path: Path, content: bytes, argume
         list(read_numpy(tmp_path / "0.npz", content, **arguments))
 
 
-def test_an_npz_that_grows_within_its_bound(tmp_path: Path) -> None:
-    content = grown_npz(MIB)
-    [(_, arrays)] = source("0.npz", content).routed_decode(max_bytes=2 * MIB)
-    assert arrays["zeros"].size == MIB
-    assert [batch.num_rows for batch in read_numpy(tmp_path / "0.npz", content, max_bytes=2 * MIB)] == [MIB]
-
-
 def test_an_npz_of_which_much_is_on_disk_has_no_bound() -> None:
     buffer = io.BytesIO()
     np.savez(buffer, numbers=np.arange(10_000))
@@ -198,7 +180,7 @@ def test_an_npz_that_is_packed_as_numpy_packs_none() -> None:
         list(source("at/0.npz", told_to_have(buffer.getvalue(), 10)).routed_decode())
 
 
-@pytest.mark.parametrize("shape", [(10**13,), (2**40, 2**40), (-1,), (3,)])
+@pytest.mark.parametrize("shape", [(2**40, 2**40), (-1,), (3,)])
 def test_an_npy_that_tells_another_size_than_it_has(tmp_path: Path, shape: tuple[int, ...]) -> None:
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"shape": shape, "fortran_order": False, "descr": "<f8"})
@@ -217,8 +199,6 @@ def test_a_pt_that_grows_a_thousandfold(tmp_path: Path) -> None:
             other.writestr(part.filename, archive.read(part))
     with refused("give a larger max_bytes", "at/0.pt"):
         list(source("at/0.pt", again.getvalue()).routed_decode(max_bytes=MIB))
-    [(_, loaded)] = source("at/0.pt", again.getvalue()).routed_decode()
-    assert loaded["weight"].numel() == 8 * MIB
     (tmp_path / "0.pt").write_bytes(again.getvalue())
     with refused("give a larger max_bytes", str(tmp_path / "0.pt")):
         checkpoint.load(tmp_path / "0.pt", max_bytes=MIB)
@@ -239,21 +219,17 @@ def test_a_compressed_file(compress: Any) -> None:
     [(_, stream)] = source("at/0.txt", io.BytesIO(content)).decompress(max_bytes=MIB)
     with little_memory():
         assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == 32 * MIB
-    [(_, stream)] = source("at/0.txt", io.BytesIO(content)).decompress()
-    assert len(stream.read()) == 32 * MIB
 
 
 @pytest.mark.parametrize("mode", ["r:*", "r|*"])
-@pytest.mark.parametrize("size", [2**32, 2**40, 2**50])
-def test_a_file_of_a_tar_that_tells_of_more_than_there_is(mode: str, size: int) -> None:
+def test_a_file_of_a_tar_that_tells_of_more_than_there_is(mode: str) -> None:
     header = tarfile.TarInfo("a.bin")
-    header.size = size
+    header.size = 2**40
     content = header.tobuf() + bytes(10_000)
-    for _, stream in source("at/0.tar", io.BytesIO(content)).load_from_tar(mode):
-        with little_memory(), pytest.raises(tarfile.ReadError, match="unexpected end of data") as caught:
-            stream.read()
-        assert "'at/0.tar/a.bin'" in caught.value.__notes__[0]
-        break
+    [(_, stream)] = islice(source("at/0.tar", io.BytesIO(content)).load_from_tar(mode), 1)
+    with little_memory(), pytest.raises(tarfile.ReadError, match="unexpected end of data") as caught:
+        stream.read()
+    assert "'at/0.tar/a.bin'" in caught.value.__notes__[0]
     with little_memory(), pytest.raises(tarfile.ReadError, match="unexpected end of data"):
         list(source("at/0.tar", io.BytesIO(content)).load_from_tar(mode))
 
@@ -281,19 +257,11 @@ def test_a_large_file_in_a_zip() -> None:
         stream.read()
     with little_memory():
         assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == 32 * MIB
-    [(_, stream)] = source("at/0.zip", io.BytesIO(content)).load_from_zip()
-    assert len(stream.read()) == 32 * MIB
-
-
-def test_a_large_file_in_a_zip_that_comes_out_open() -> None:
-    content = zipped(32 * MIB)
     [(_, archive)] = source("at/0.zip", io.BytesIO(content)).decompress("zip", max_bytes=MIB)
     with refused("give a larger max_bytes", "'at/0.zip/a.txt'"):
         archive.read("a.txt")
     with little_memory():
         assert sum(map(len, iter(partial(archive.open("a.txt").read, MIB), b""))) == 32 * MIB
-    [(_, archive)] = source("at/0.zip", io.BytesIO(content)).decompress("zip")
-    assert len(archive.read("a.txt")) == 32 * MIB
 
 
 def test_a_file_in_a_zip_that_is_larger_than_it_tells() -> None:
@@ -303,14 +271,6 @@ def test_a_file_in_a_zip_that_is_larger_than_it_tells() -> None:
 
 
 # What others bound
-
-
-def test_an_image_of_more_pixels_than_pillow_takes() -> None:
-    buffer = io.BytesIO()
-    Image.new("1", (20_000, 20_000)).save(buffer, "png")
-    with pytest.raises(Image.DecompressionBombError, match="exceeds limit") as caught:
-        list(source("at/0.png", buffer.getvalue()).routed_decode())
-    assert "'at/0.png'" in "\n".join(caught.value.__notes__)
 
 
 def test_a_document_that_is_nested_too_deeply() -> None:

@@ -166,7 +166,7 @@ def test_a_compressed_file_that_was_written_here(tmp_path: Path, ending: str) ->
 
 
 @pytest.mark.parametrize("kind", ["file", "stream"])
-@pytest.mark.parametrize("bit", [20, 24, 28, 31])
+@pytest.mark.parametrize("bit", [20, 31])
 def test_an_offset_in_an_arrow_file_is_an_error_and_does_not_end_the_process(
     tmp_path: Path, kind: str, bit: int
 ) -> None:
@@ -185,7 +185,7 @@ def test_an_offset_in_an_arrow_file_is_an_error_and_does_not_end_the_process(
     assert "a.arrow" in "".join([str(caught.value), *caught.value.__notes__])
 
 
-@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "zstd"])
 @pytest.mark.parametrize("written", ["here", "elsewhere"])
 def test_a_parquet_file(tmp_path: Path, compression: str, written: str) -> None:
     numbers = np.random.default_rng(0).integers(0, 2**63, 2000)
@@ -227,15 +227,13 @@ def footers_with_fewer_rows(content: bytes) -> Iterator[bytes]:
             yield bytes(flipped)
 
 
-@pytest.mark.parametrize("method", ["read_parquet", "load_parquet_as_df"])
-def test_a_parquet_file_loses_no_rows_by_a_wrong_bit_in_its_footer(tmp_path: Path, method: str) -> None:
+def test_a_parquet_file_loses_no_rows_by_a_wrong_bit_in_its_footer(tmp_path: Path) -> None:
     path = tmp_path / "0.parquet"
     pq.write_table(pa.table({"number": range(3000), "text": [f"{n % 7} times" for n in range(3000)]}), path)
     tried = 0
     for content in footers_with_fewer_rows(path.read_bytes()):
-        path.write_bytes(content)
         with pytest.raises(pa.ArrowInvalid) as caught:
-            list(getattr(IterableWrapper([str(path)]), method)())
+            list(rows_of(path, content))
         assert str(path) in caught.value.__notes__[-1]
         tried += "the footer is corrupt: it counts" in str(caught.value)
     assert tried > 5
@@ -373,8 +371,7 @@ def test_an_npy_has_no_checksum(tmp_path: Path) -> None:
 # Zips
 
 
-@pytest.mark.parametrize("way", [io.BytesIO])
-def test_a_file_that_a_wrong_bit_makes_a_folder_is_an_error(way: Any) -> None:
+def test_a_file_that_a_wrong_bit_makes_a_folder_is_an_error() -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("a.info", b"one")
@@ -382,41 +379,29 @@ def test_a_file_that_a_wrong_bit_makes_a_folder_is_an_error(way: Any) -> None:
     at = content.rindex(b"a.info") + 5
     wrong = content[:at] + b"/" + content[at + 1 :]
     with pytest.raises(zipfile.BadZipFile, match="header"):
-        list(contents("load_from_zip", way, wrong))
+        list(contents("load_from_zip", io.BytesIO, wrong))
 
 
-@pytest.mark.parametrize("kind", ["zip", "npz", "pt"])
 @pytest.mark.parametrize("comment", [b"", b"what it is"])
-def test_an_end_of_zeros_is_not_that_of_an_empty_archive(kind: str, comment: bytes, tmp_path: Path) -> None:
+def test_an_end_of_zeros_is_not_that_of_an_empty_archive(comment: bytes) -> None:
     buffer = io.BytesIO()
-    if kind == "zip":
-        with zipfile.ZipFile(buffer, "w") as archive:
-            archive.writestr("a.txt", b"one")
-    elif kind == "npz":
-        np.savez(buffer, a=np.arange(5))
-    else:
-        buffer.write(saved({"weight": torch.ones(5)}))
-    with zipfile.ZipFile(buffer, "a") as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.txt", b"one")
         archive.comment = comment
     whole = buffer.getvalue()
     end = len(whole) - 22 - len(comment)
-    path = tmp_path / f"0.{kind}"
-    read: dict[str, Callable[[], object]] = {
-        "zip": lambda: list(contents("load_from_zip", io.BytesIO, path.read_bytes())),
-        "npz": lambda: list(ps.read_numpy(str(path))),
-        "pt": lambda: checkpoint.load(path),
-    }
     for count in (3, 6, 12, 22 - 4):
         for start in range(end + 4, end + 22 - count + 1):
-            path.write_bytes(whole[:start] + bytes(count) + whole[start + count :])
             try:
-                found = read[kind]()
-            except (zipfile.BadZipFile, ValueError):
+                found = list(
+                    contents("load_from_zip", io.BytesIO, whole[:start] + bytes(count) + whole[start + count :])
+                )
+            except zipfile.BadZipFile:
                 continue
             assert found, f"{count} zeros from byte {start - end} of the end"
-    path.write_bytes(whole[:end] + b"PK\5\6" + bytes(18) + whole[end + 22 :])
-    with pytest.raises((zipfile.BadZipFile, ValueError), match="the archive is corrupt: its end counts no|was cut"):
-        read[kind]()
+    zeros = whole[:end] + b"PK\5\6" + bytes(18) + whole[end + 22 :]
+    with pytest.raises(zipfile.BadZipFile, match="the archive is corrupt: its end counts no"):
+        list(contents("load_from_zip", io.BytesIO, zeros))
 
 
 def test_an_archive_with_nothing_in_it_is_one() -> None:
@@ -425,15 +410,6 @@ def test_an_archive_with_nothing_in_it_is_one() -> None:
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.comment = comment
         assert list(contents("load_from_zip", io.BytesIO, buffer.getvalue())) == []
-
-
-def test_a_file_without_a_name_is_an_error_or_read() -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("a", b"one")
-    content = buffer.getvalue().replace(b"\x01\x00\x00\x00a", b"\x00\x00\x00\x00")
-    with pytest.raises((zipfile.BadZipFile, ValueError)):
-        list(contents("load_from_zip", io.BytesIO, content))
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -13,7 +13,7 @@ import pytest
 from penstock.storage.clients import for_one_attempt, new_store
 
 CERTIFICATES = certifi.where()
-ENDPOINTS = ["http://127.0.0.1:9000", "https://store.example.com", "http://localhost", "http://store:80/"]
+ENDPOINTS = ["http://127.0.0.1:9000", "https://store.example.com", "http://store:80/"]
 
 
 @pytest.fixture
@@ -33,38 +33,34 @@ def told_by(store: Any) -> Any:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-@pytest.mark.parametrize("bucket", ["abc", "a-bucket-1"])
 @pytest.mark.parametrize("options", [{}, for_one_attempt({}), {"client_kwargs": {"region_name": "us-east-2"}}])
 @pytest.mark.parametrize(
     "more", [{}, {"AWS_SESSION_TOKEN": "token"}, {"AWS_REGION": "us-west-1"}, {"AWS_CA_BUNDLE": CERTIFICATES}]
 )
 def test_without_botocore_a_client_is_the_same(
-    told: pytest.MonkeyPatch, tmp_path: Path, endpoint: str, bucket: str, options: Any, more: dict[str, str]
+    told: pytest.MonkeyPatch, tmp_path: Path, endpoint: str, options: Any, more: dict[str, str]
 ) -> None:
     told.setenv("AWS_ENDPOINT_URL", endpoint)
     for name, value in more.items():
         told.setenv(name, value)
     with told.context() as without:
         without.setattr("penstock.storage.clients._botocore_options", None)
-        fast = told_by(new_store("s3", bucket, options))
+        fast = told_by(new_store("s3", "a-bucket-1", options))
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("")
-    assert fast == told_by(new_store("s3", bucket, options))
+    assert fast == told_by(new_store("s3", "a-bucket-1", options))
 
 
 @pytest.mark.parametrize(
     ("more", "options", "config"),
     [
         ({"AWS_ENDPOINT_URL_S3": "http://b:1"}, {}, ""),
-        ({"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, {}, ""),
         ({"AWS_PROFILE": "other"}, {}, "[profile other]\nregion = us-west-2"),
         ({}, {}, "[default]\ns3 =\n  addressing_style = virtual"),
         ({}, {"anon": True}, ""),
-        ({}, {"key": "k", "secret": "s"}, ""),
         ({}, {"config_kwargs": {"s3": {"addressing_style": "virtual"}}}, ""),
         ({}, {"client_kwargs": {"endpoint_url": "http://c:1"}}, ""),
         ({"AWS_SECRET_ACCESS_KEY": ""}, {"key": "k", "secret": "s"}, ""),
-        ({"AWS_USE_FIPS_ENDPOINT": "true"}, {}, ""),
     ],
 )
 def test_where_anything_else_counts_botocore_is_asked(

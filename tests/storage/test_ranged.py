@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import ErrorPolicy
 from penstock.storage.addresses import address_of
 from penstock.storage.objects import open_ranged
 from penstock.storage.streaming import ranged
@@ -121,7 +120,7 @@ def test_it_reads_as_the_same_bytes_in_memory_do(
         assert stream.read() == content[-5:]
 
 
-def test_an_object_that_is_read_through_is_fetched_once_in_ranges_that_become_longer() -> None:
+def test_an_object_read_through_is_fetched_once_in_growing_ranges() -> None:
     fetch = Spans(LARGE)
     with io.BufferedReader(Ranged(fetch, len(fetch.content), "object")) as stream:
         while stream.read(50_000):
@@ -288,17 +287,6 @@ def bytes_of(spans: Counter[tuple[int, int]]) -> int:
     return sum((end - start) * times for (start, end), times in spans.items())
 
 
-def test_an_object_is_read_by_ranges_each_once(bucket: Path, fault_proxy: FaultProxy) -> None:
-    (bucket / "o").write_bytes(LARGE)
-    with open_ranged(address_of("s3://ranges/o", {})) as stream:
-        assert stream.name == "s3://ranges/o"
-        pieces = [*iter(lambda: stream.read(300_000), b"")]
-    assert b"".join(pieces) == LARGE
-    spans = spans_of(fault_proxy, "o")
-    assert len(spans) > 4
-    assert bytes_of(spans) == len(LARGE)
-
-
 def test_a_server_that_knows_no_ranges_is_read_from_one_answer(bucket: Path) -> None:
     (bucket / "o").write_bytes(LARGE)
     for _ in range(2):  # the second time, it is known
@@ -312,18 +300,6 @@ def test_a_server_that_knows_no_ranges_is_read_from_one_answer(bucket: Path) -> 
             assert stream.read() == LARGE
 
 
-@pytest.mark.usefixtures("fault_proxy")
-def test_an_object_that_is_replaced_while_it_is_read_is_an_error(bucket: Path) -> None:
-    (bucket / "o").write_bytes(LARGE)
-    with open_ranged(address_of("s3://ranges/o", {})) as stream:
-        assert stream.read(10) == LARGE[:10]
-        (bucket / "o").write_bytes(LARGE[::-1])
-        stream.seek(20 * MIB)
-        with pytest.raises(OSError, match="the object was replaced while it was read") as caught:
-            stream.read(10)
-        assert caught.value.filename == "s3://ranges/o"
-
-
 def test_a_local_object_that_is_replaced_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(LARGE)
     with open_ranged(address_of(f"file://{tmp_path}/o", {})) as stream:
@@ -333,37 +309,6 @@ def test_a_local_object_that_is_replaced_is_an_error(tmp_path: Path) -> None:
         stream.seek(20 * MIB)
         with pytest.raises(OSError, match="the object was replaced while it was read"):
             stream.read(10)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault("status", match="bytes=", times=2),
-        Fault("reset", match="bytes=", times=1),
-        Fault("cut", match="bytes=", times=1),
-        Fault("reset", match="bytes=", times=1, at=None),
-    ],
-    ids=["SlowDown", "reset", "cut", "refused"],
-)
-def test_faults_that_pass_are_tried_again_and_counted(bucket: Path, fault_proxy: FaultProxy, fault: Fault) -> None:
-    (bucket / "o").write_bytes(LARGE)
-    fault_proxy.play(fault)
-    counted = ErrorPolicy(ps.Retry(1))
-    retry = ps.Retry(3, backoff=0, errors=(ConnectionError, TimeoutError))
-    with open_ranged(address_of("s3://ranges/o", {}), retry=retry, counted_by=counted) as stream:
-        assert stream.read() == LARGE
-    assert counted.retried >= sum(fault_proxy.played().values()) > 0
-
-
-def test_a_fault_that_stays_is_raised(bucket: Path, fault_proxy: FaultProxy) -> None:
-    (bucket / "o").write_bytes(LARGE)
-    fault_proxy.play(Fault("status", match="bytes="))
-    retry = ps.Retry(2, backoff=0, errors=ConnectionError)
-    with (
-        open_ranged(address_of("s3://ranges/o", {}), retry=retry) as stream,
-        pytest.raises(ConnectionError, match="SlowDown.*s3://ranges/o"),
-    ):
-        stream.read(10)
 
 
 # Archives
@@ -379,73 +324,6 @@ def tar_at(path: Path) -> Iterator[Callable[[str, bytes], None]]:
             tar.addfile(header, io.BytesIO(content))
 
         yield add
-
-
-def shards(urls: list[str], at_a_time: int = 1) -> ps.IterDataPipe[tuple[str, IO[bytes]]]:
-    def members(url: str) -> ps.IterDataPipe[Any]:
-        return IterableWrapper([url]).load_files_by_s3().load_from_tar()
-
-    return IterableWrapper(urls).shuffled_flatmap(members, buffer_size=at_a_time)
-
-
-@pytest.mark.parametrize("reads_ranges", [True, False])
-def test_members_stream_out_of_large_archives_of_which_several_are_open(
-    bucket: Path, reads_ranges: bool, request: pytest.FixtureRequest
-) -> None:
-    proxy: FaultProxy | None = request.getfixturevalue("fault_proxy") if reads_ranges else None
-    expected = {}
-    for shard in "abc":
-        with tar_at(bucket / f"{shard}.tar") as add:
-            for number in range(40):
-                content = NOISE[: 500_000 + number]
-                add(f"{number:02}", content)
-                expected[f"s3://ranges/{shard}.tar/{number:02}"] = len(content)
-    urls = [f"s3://ranges/{shard}.tar" for shard in "abc"]
-    found = {path: len(stream.read()) for path, stream in shards(urls, 3).set_seed(0)}
-    assert found == expected
-    order = [path.split("/")[3] for path in found]
-    assert len(set(order[:40])) == 3
-    if proxy is not None:
-        for shard in "abc":
-            assert bytes_of(spans_of(proxy, f"{shard}.tar")) == (bucket / f"{shard}.tar").stat().st_size
-
-
-def test_one_who_stops_at_the_first_members_has_fetched_no_more_than_the_read_ahead(
-    bucket: Path, fault_proxy: FaultProxy
-) -> None:
-    with tar_at(bucket / "a.tar") as add:
-        for number in range(60):
-            add(f"{number:02}", NOISE)
-    iterator = iter(IterableWrapper(["s3://ranges/a.tar"]).load_files_by_s3().load_from_tar())
-    for _ in range(10):
-        next(iterator)
-    del iterator
-    gc.collect()
-    fetched = bytes_of(spans_of(fault_proxy, "a.tar"))
-    assert 10 * MIB <= fetched <= 11 * MIB + (ranged.AHEAD + 1) * ranged.PART
-    assert threads() == []
-
-
-def test_a_pass_over_large_archives_resumes_after_any_member(bucket: Path) -> None:
-    for shard in "ab":
-        with tar_at(bucket / f"{shard}.tar") as add:
-            for number in range(3):
-                add(f"{number}", NOISE[: 1000 + number])
-            add("filling", bytes(17 * MIB))  # or it would not be read by ranges
-
-    def make() -> ps.IterDataPipe[Any]:
-        urls = IterableWrapper(["s3://ranges/a.tar", "s3://ranges/b.tar"])
-        return urls.load_files_by_s3().load_from_tar().map(lambda pair: (pair[0], pair[1].read(1000)))
-
-    with_filling = [path for path, _ in make()]
-    assert len(with_filling) == 8
-    state_after = make()
-    iterator = iter(state_after)
-    for _ in range(6):
-        next(iterator)
-    resumed = make()
-    resumed.load_state_dict(state_after.state_dict())
-    assert [path for path, _ in resumed] == with_filling[6:]
 
 
 def test_of_a_zip_only_the_directory_and_the_members_that_are_read_are_fetched(
@@ -475,7 +353,7 @@ def test_a_connection_that_fails_is_not_taken_for_a_zip_that_is_corrupt(bucket: 
         list(loader.load_from_zip())
 
 
-def test_ranges_that_are_tried_again_are_in_the_stats_of_the_operator_that_opened_the_object(
+def test_retried_ranges_are_counted_by_the_operator_that_opened_the_object(
     bucket: Path, fault_proxy: FaultProxy
 ) -> None:
     with tar_at(bucket / "a.tar") as add:

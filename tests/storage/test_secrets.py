@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
+import contextlib
 import gzip
 import io
 import json
 import logging
-import lzma
 import pickle
 import threading
 import traceback
-import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -72,26 +70,17 @@ other = pytest.fixture(serving)
 
 READERS: dict[str, Callable[[str, Path], Any]] = {
     "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(),
-    "read_from_remote": lambda url, folder: IterableWrapper([url]).read_from_remote(),
     "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
     "list_files_by_fsspec": lambda url, folder: IterableWrapper([url]).list_files_by_fsspec(),
     "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(on_error=ps.Retry(1, 0)),
+    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http().decompress("gzip"),
     "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 1, on_error=ps.Retry(1, 0)),
-    "on_disk_cache": lambda url, folder: (
-        IterableWrapper([url])
-        .on_disk_cache(filepath_fn=lambda url: str(folder / "kept"))
-        .read_from_http()
-        .end_caching(mode="wb", same_filepath_fn=True)
-    ),
-    "read_text": lambda url, folder: IterableWrapper([url]).read_text(on_error=ps.Retry(1, 0)),
     "read_images": lambda url, folder: IterableWrapper([url]).read_images(on_error=ps.Retry(1, 0)),
-    "read_numpy": lambda url, folder: IterableWrapper([url]).read_numpy(on_error=ps.Retry(1, 0)),
-    "read_parquet": lambda url, folder: ps.iter.IterableWrapper([url]).read_parquet(on_error=ps.Retry(1, 0)),
-    "load_parquet_as_df": lambda url, folder: IterableWrapper([url]).load_parquet_as_df(),
+    "read_parquet": lambda url, folder: IterableWrapper([url]).read_parquet(on_error=ps.Retry(1, 0)),
     "read_csv": lambda url, folder: IterableWrapper([url]).read_csv(on_error=ps.Retry(1, 0)),
     "ObjectReader": lambda url, folder: ps.map.ObjectReader([url], on_error=ps.Retry(1, 0)).to_iter_datapipe(),
 }
-PLACES = ["/404/a.txt", "/403/a.txt", "/500/a.txt", "/200/cut/a.txt", "/200/whole.txt"]
+PLACES = ["/404/a.txt", "/500/a.txt", "/200/cut/a.txt", "/200/whole.txt"]
 ADDRESSES = {
     "signed": lambda host, path: f"http://{host}{path}?X-Amz-Signature={SECRET}&part=1",
     "token": lambda host, path: f"http://{host}{path}?{SECRET}",
@@ -105,6 +94,7 @@ def seen_of(chain: Any, caplog: pytest.LogCaptureFixture) -> str:
     try:
         for item in chain:
             if isinstance(item, tuple):
+                texts.append(repr(item[1]))
                 item[1].read()
         raise ValueError("an error that follows")  # so that there is one in any case
     except Exception as error:
@@ -128,40 +118,8 @@ def test_no_text_has_what_an_address_keeps_secret(
     url = address(server.host, path)
     seen = seen_of(make(url, tmp_path), caplog)
     assert SECRET not in seen
+    assert server.host + path in seen
     assert server.asked  # or nothing could have gone wrong
-
-
-STREAMS: dict[str, Callable[[str, Path], Any]] = {
-    "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(),
-    "load_files_by_s3, headers": lambda url, folder: IterableWrapper([url]).load_files_by_s3(
-        storage_options={"headers": {"a": "b"}}
-    ),
-    "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
-    "open_files_by_fsspec, text": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("r"),
-    "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(),
-    "read_from_remote": lambda url, folder: IterableWrapper([url]).read_from_remote(),
-    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http().decompress("gzip"),
-    "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 10**6),
-    "cache_files, no room": lambda url, folder: IterableWrapper([url]).cache_files(folder, 1),
-}
-
-
-@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
-@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
-def test_a_stream_shows_no_secret_of_its_address(
-    make: Callable[[str, Path], Any], address: Callable[[str, str], str], server: Any, tmp_path: Path
-) -> None:
-    [(_, stream)] = make(address(server.host, "/200/whole.txt"), tmp_path)
-    assert f"{server.host}/200/whole.txt" in repr(stream)
-    assert SECRET not in repr(stream)
-
-
-def test_a_large_file_of_an_archive_shows_no_secret_of_its_address() -> None:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("a.txt", bytes(LARGE + 1))
-    [(_, stream)] = IterableWrapper([(f"https://me:{SECRET}@host/a.zip", content)]).load_from_zip()
-    assert "https://…@host/a.zip/a.txt" in repr(stream)
 
 
 def test_an_object_that_is_read_by_ranges_shows_no_secret_of_its_address(s3_server: S3Server) -> None:
@@ -180,65 +138,49 @@ def test_a_file_of_this_machine_has_its_own_name(tmp_path: Path) -> None:
     assert Path(stream.name).read_text() == "one"
 
 
-@pytest.mark.parametrize(
-    "name", ["read_from_http", "open_files_by_fsspec", "load_files_by_s3", "cache_files", "read_text"]
-)
-def test_skipped_items_are_told_without_secrets(
-    name: str, server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_skipped_item_is_logged_and_counted_without_secrets(server: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "penstock")
     urls = IterableWrapper([f"http://{server.host}/404/a?X-Amz-Signature={SECRET}"])
-    arguments = (tmp_path, 10**9) if name == "cache_files" else ()
-    chain = getattr(urls, name)(*arguments, on_error="skip")
+    chain = urls.open_files_by_fsspec(on_error="skip")
     assert list(chain) == []
-    assert chain.stats()[name]["skipped"] == 1
     assert "/404/a?…" in repr(chain.stats())
     assert SECRET not in repr(chain.stats()) + caplog.text
 
 
-@pytest.mark.parametrize("place", ["/404/a", "/500/a", "/307/a", ""])
-@pytest.mark.parametrize("method", ["read_from_http", "read_from_remote", "read_from_gdrive"])
-def test_an_error_of_requests_takes_no_secret_along(method: str, place: str, server: Any) -> None:
+@pytest.mark.parametrize("place", ["/404/a", "/307/a", ""])
+def test_an_error_of_requests_takes_no_secret_along(place: str, server: Any) -> None:
     server.redirect_to = f"/307/a?sig={SECRET}"
     url = f"http://me:{SECRET}@{server.host if place else '127.0.0.1:1'}{place}?sig={SECRET}"
-    with pytest.raises(OSError, match="404|500|redirects|refused") as caught:
-        list(getattr(IterableWrapper([url]), method)(headers={"X-Key": SECRET}))
+    with pytest.raises(OSError, match="404|redirects|refused") as caught:
+        list(IterableWrapper([url]).read_from_http(headers={"X-Key": SECRET}))
     packed = pickle.dumps(caught.value)
     assert SECRET.encode() not in packed
     answer = pickle.loads(packed).response
     assert answer is None if not place else place == f"/{answer.status_code}/a"
 
 
-def test_where_no_server_is_there_the_errors_have_no_secret() -> None:
-    with pytest.raises(OSError, match="refused") as caught:
-        list(IterableWrapper([f"http://127.0.0.1:1/a?sig={SECRET}"]).read_from_http())
-    assert SECRET not in "".join(traceback.format_exception(caught.value))
-
-
-OF_STORES: dict[str, Callable[[str, Path], Any]] = {
-    **{name: READERS[name] for name in ("open_files_by_fsspec", "list_files_by_fsspec", "load_files_by_s3")},
-    **{name: READERS[name] for name in ("cache_files", "read_text", "read_images", "read_parquet", "ObjectReader")},
-    "list_files_by_s3": lambda url, folder: IterableWrapper([url]).list_files_by_s3(on_error=ps.Retry(1, 0)),
-    "read_csv": lambda url, folder: ps.read_csv(url),
-    "read_parquet of a folder": lambda url, folder: ps.read_parquet(url + "/"),
-    "save_by_fsspec": lambda url, folder: IterableWrapper([(url, "one")]).save_by_fsspec(),
-    "append": lambda url, folder: IterableWrapper([(url, "one")]).save_by_fsspec("a"),
-    "write_csv": lambda url, folder: IterableWrapper([{"a": 1}]).write_csv(url + "{shard}.csv", 1),
+OF_STORES: dict[str, Callable[[str], Any]] = {
+    "open_files_by_fsspec": lambda url: IterableWrapper([url]).open_files_by_fsspec("rb"),
+    "list_files_by_s3": lambda url: IterableWrapper([url]).list_files_by_s3(on_error=ps.Retry(1, 0)),
+    "load_files_by_s3": lambda url: IterableWrapper([url]).load_files_by_s3(on_error=ps.Retry(1, 0)),
+    "read_parquet of a folder": lambda url: ps.read_parquet(url + "/"),
+    "save_by_fsspec": lambda url: IterableWrapper([(url, "one")]).save_by_fsspec(),
+    "write_csv": lambda url: IterableWrapper([{"a": 1}]).write_csv(url + "{shard}.csv", 1),
 }
 
 
-@pytest.mark.parametrize("url", [f"s3://AKIA:7/{SECRET}@bucket/a", f"s3a://me:{SECRET}@bucket/a"])
 @pytest.mark.parametrize("make", OF_STORES.values(), ids=OF_STORES)
 def test_keys_in_the_address_of_an_object_are_refused_and_not_shown(
-    make: Callable[[str, Path], Any], url: str, tmp_path: Path, s3_server: Any, caplog: pytest.LogCaptureFixture
+    make: Callable[[str], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert SECRET not in seen_of(make(url, tmp_path), caplog)
+    url = f"s3://AKIA:7/{SECRET}@bucket/a"
+    assert SECRET not in seen_of(make(url), caplog)
     with pytest.raises(ValueError, match="://…@bucket/a.* contains keys.*give them as options") as caught:
-        list(make(url, tmp_path))
+        list(make(url))
     assert SECRET.encode() not in pickle.dumps(caught.value)
 
 
-@pytest.mark.parametrize("of", ["save", "load", "StorageReader", "StorageWriter"])
+@pytest.mark.parametrize("of", ["save", "StorageReader"])
 def test_a_checkpoint_refuses_keys_in_an_address_too(of: str) -> None:
     make = getattr(ps.checkpoint, of)
     with pytest.raises(ValueError, match="s3://…@bucket/a contains keys") as caught:
@@ -253,17 +195,10 @@ def test_an_address_with_an_at_sign_of_its_own_is_none_with_keys(url: str) -> No
     address_of(url, {})
 
 
-@pytest.mark.parametrize("url", [f"gs://me:{SECRET}@b/a", f"zip://a::abfs://me:{SECRET}@b/a"])
+@pytest.mark.parametrize("url", [f"s3a://me:{SECRET}@b/a", f"gs://me:{SECRET}@b/a", f"zip://a::abfs://me:{SECRET}@b/a"])
 def test_keys_in_the_address_of_any_store_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="…@b/a contains keys"):
-        list(IterableWrapper([url]).open_files_by_fsspec())
-
-
-def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
-    for path in PLACES:
-        with pytest.raises((OSError, ValueError)) as caught:
-            ps.checkpoint.load(f"http://{server.host}{path}?sig={SECRET}")
-        assert SECRET not in "".join(traceback.format_exception(caught.value))
+        address_of(url, {})
 
 
 @pytest.mark.parametrize(
@@ -271,23 +206,22 @@ def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
     [
         ("https://me:pw@host/a?b=c d", "https://…@host/a?… d"),
         ("zip://a.txt::https://me:pw@host/q?sig=1", "zip://a.txt::https://…@host/q?…"),
-        ("http://host/a?token", "http://host/a?…"),
         ("url: /a?X-Amz-Signature=1 (Caused by)", "url: /a?… (Caused by)"),
         ("az://container/a?sig=1", "az://container/a?…"),
         ("s3://bucket/a?versionId=12", "s3://bucket/a?versionId=12"),
         ("https://host/uc?id=7&export=download&key=1", "https://host/uc?id=7&export=download&…"),
-        ("s3://bucket/what?", "s3://bucket/what?"),
         ("why? since a=b, me@host", "why? since a=b, me@host"),
         ("https://me:p@ss/wo'rd@host/a", "https://…@host/a"),
         ("https://host:8080/a@b", "https://host:8080/a@b"),
         ("HTTPS://host/a?token", "HTTPS://host/a?…"),
-        ("Max retries exceeded with url: /a?token (Caused by", "Max retries exceeded with url: /a?… (Caused by"),
         ("https://host/a#access_token=1 b", "https://host/a#… b"),
         ("https://host/a?id=1;token=2", "https://host/a?id=1&…"),
         ("s3://bucket/a?versionId=1?token=2", "s3://bucket/a?versionId=1&…"),
         ("['https://host/a?b=c', 'd']", "['https://host/a?…', 'd']"),
-        ("https://host/a?b=c'd", "https://host/a?…"),
         ("s3://id:1/sec@ret@b/a@b", "s3://…@b"),
+        ("get https://host/a?v=1.2,3&sig=abc). Then go", "get https://host/a?…). Then go"),
+        ("get https://host/a#token=abc, then go", "get https://host/a#…, then go"),
+        ("get host%3Fsig%3Dabc.", "get host%3F…."),
         ("https%3A%2F%2Fhost%2Fa%3Fb%3Dc", "https%3A%2F%2Fhost%2Fa%3F…"),
     ],
 )
@@ -299,29 +233,11 @@ class Signed(NamedTuple):
     url: str
 
 
-PACKED = {
-    "load_from_xz": lzma.compress(bytes(300_000))[:-40],
-    "load_from_bz2": bz2.compress(bytes(300_000))[:-20],
-    "decompress": gzip.compress(bytes(300_000))[:-20],
-}
-
-
-@pytest.mark.parametrize(("method", "packed"), PACKED.items(), ids=PACKED)
-def test_a_stream_that_is_read_behind_the_chain_hides_them_too(method: str, packed: bytes) -> None:
-    url = f"https://me:{SECRET}@host/a?sig={SECRET}"
-    [(_, stream)] = getattr(IterableWrapper([(url, io.BytesIO(packed))]), method)()
+def test_a_stream_that_is_read_behind_the_chain_hides_them_too() -> None:
+    packed = gzip.compress(bytes(300_000))[:-20]
+    [(_, stream)] = IterableWrapper([(f"https://me:{SECRET}@host/a?sig={SECRET}", io.BytesIO(packed))]).decompress()
     with pytest.raises(OSError, match="host/a.*is cut or corrupt") as caught:
         stream.read()
-    assert SECRET not in "".join(traceback.format_exception(caught.value))
-
-
-def test_a_bound_that_is_passed_behind_the_chain_hides_them_too() -> None:
-    url = f"https://me:{SECRET}@host/a.xz?sig={SECRET}"
-    packed = io.BytesIO(lzma.compress(bytes(10**6)))
-    [(_, stream)] = IterableWrapper([(url, packed)]).decompress("lzma", max_bytes=1000)
-    with pytest.raises(ValueError, match="max_bytes") as caught:
-        stream.read()
-    assert "host/a.xz" in caught.value.__notes__[0]
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
@@ -331,22 +247,6 @@ def test_half_of_a_secret_is_shown_nowhere() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(dp)
     assert "bbbb" not in "".join([*traceback.format_exception(caught.value), repr(dp)])
-
-
-@pytest.mark.parametrize("end", [".", ",", ";", ":", "!", ")", ").", "]:"])
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        (f"https://host/a?sig={SECRET}", "https://host/a?…"),
-        (f"https://host/a?v=1.2,3&sig={SECRET}", "https://host/a?…"),
-        ("https://host/a?id=7", "https://host/a?id=7"),
-        (f"https://host/a#token={SECRET}", "https://host/a#…"),
-        (f"host%3Fsig%3D{SECRET}", "host%3F…"),
-    ],
-)
-def test_a_sentence_keeps_its_marks_after_an_address(address: str, shown: str, end: str) -> None:
-    assert without_secrets(f"get {address}{end} Then go") == f"get {shown}{end} Then go"
-    assert without_secrets(f"get {address}{end}") == f"get {shown}{end}"
 
 
 def test_an_error_and_what_led_to_it_hide_their_secrets() -> None:
@@ -369,8 +269,6 @@ def test_options_show_their_names_only_and_travel_whole() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda options: IterableWrapper(["s3://b/a"]).read_text(storage_options=options),
-        lambda options: IterableWrapper(["s3://b/a"]).read_parquet(storage_options=options),
         lambda options: ps.read_images("s3://b/a", storage_options=options),
         lambda options: IterableWrapper(["s3://b/a"]).load_files_by_s3(storage_options=options),
         lambda options: IterableWrapper(["s3://b/a"]).open_files_by_fsspec(**options),
@@ -386,9 +284,7 @@ def test_an_operator_shows_none_of_its_options_values(make: Callable[[dict[str, 
     "options",
     [
         {"headers": {"Authorization": f"Bearer {SECRET}\n"}},
-        {"headers": {"Authorization": f" {SECRET}"}},
         {"client_kwargs": {"headers": {"X-Token": f"{SECRET}\r\nX: y"}}},
-        {"cookies": {"session": f"{SECRET}\0"}},
         {"key": "id", "secret": f"{SECRET}\n"},
         {"auth": ("user", f"{SECRET}\n")},
     ],
@@ -396,10 +292,8 @@ def test_an_operator_shows_none_of_its_options_values(make: Callable[[dict[str, 
 )
 def test_an_option_with_the_line_break_of_its_file_is_refused_and_not_shown(options: dict[str, Any]) -> None:
     makers: list[Callable[[], Any]] = [
-        lambda: IterableWrapper(["http://127.0.0.1:1/a"]).read_from_http(**options),
         lambda: IterableWrapper(["http://127.0.0.1:1/a"]).open_files_by_fsspec("rb", **options),
         lambda: IterableWrapper(["s3://bucket/a"]).load_files_by_s3(storage_options=options),
-        lambda: ps.read_text(["http://127.0.0.1:1/a"], storage_options=options),
         lambda: ps.checkpoint.load("http://127.0.0.1:1/a", storage_options=options),
     ]
     for make in makers:
@@ -428,48 +322,23 @@ def test_a_key_for_google_is_given_as_its_content_and_not_shown(as_text: bool) -
     assert SECRET not in "".join(traceback.format_exception_only(caught.value))
 
 
-@pytest.mark.parametrize("url", ["{folder}/a.txt", "file://{folder}/a.txt#", "memory://a.txt"])
-def test_an_option_that_a_client_does_not_take_is_an_error(url: str, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one")
-    chain = IterableWrapper([url.format(folder=tmp_path)]).read_text(storage_options={"headers": {"a": "b"}})
-    with pytest.raises(TypeError, match="no option 'headers'"):
-        list(chain)
-
-
 def test_headers_for_the_web_reach_the_server_whoever_reads(server: Any, tmp_path: Path) -> None:
     url, headers = f"http://{server.host}/200/a.txt", {"X-Key": SECRET}
-    for chain in (
-        IterableWrapper([url]).read_text(storage_options={"headers": headers}),
-        IterableWrapper([url]).load_files_by_s3(storage_options={"headers": headers}),
-        IterableWrapper([url]).cache_files(tmp_path, 10**9, storage_options={"headers": headers}),
-        IterableWrapper([url]).open_files_by_fsspec(headers=headers),
-        IterableWrapper([url]).read_from_http(headers=headers),
-    ):
+    uses: list[Callable[[], Any]] = [
+        lambda: list(IterableWrapper([url]).load_files_by_s3(storage_options={"headers": headers})),
+        lambda: list(IterableWrapper([url]).cache_files(tmp_path, 10**9, storage_options={"headers": headers})),
+        lambda: list(IterableWrapper([url]).read_from_http(headers=headers)),
+        lambda: ps.checkpoint.load(url, storage_options={"headers": headers}),
+    ]
+    for use in uses:
         server.asked.clear()
-        assert len(list(chain)) == 1
+        with contextlib.suppress(ValueError):  # it is no checkpoint
+            use()
         assert server.asked
         assert all(request["x-key"] == SECRET for request in server.asked)
-    server.asked.clear()
-    with pytest.raises((OSError, ValueError)):
-        ps.checkpoint.load(url, storage_options={"headers": headers})
-    assert all(request["x-key"] == SECRET for request in server.asked)
 
 
 # Redirects
-
-
-def test_a_redirect_takes_no_token_of_s3_to_another_host(
-    server: Any, other: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.redirect_to = f"http://localhost:{other.host.partition(':')[2]}/200/a"
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{server.host}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
-    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
-    with pytest.raises(OSError, match="redirects to another host"):
-        list(IterableWrapper(["s3://307/a"]).load_files_by_s3(on_error=ps.Retry(1, 0)))
-    assert server.asked[0]["x-amz-security-token"] == SECRET  # or there would be nothing to take along
-    assert other.asked == []
 
 
 @pytest.mark.parametrize(
@@ -477,7 +346,6 @@ def test_a_redirect_takes_no_token_of_s3_to_another_host(
     [
         lambda url: IterableWrapper([url]).read_from_http(headers={"X-Key": SECRET}, cookies={"a": SECRET}),
         lambda url: IterableWrapper([url]).read_from_http(auth=("me", SECRET)),
-        lambda url: IterableWrapper([url]).open_files_by_fsspec(headers={"X-Key": SECRET}),
         lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"headers": {"X-Key": SECRET}}),
         lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"cookies": {"a": SECRET}}),
         lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"auth": basic_auth()}),
@@ -498,17 +366,14 @@ def test_a_redirect_takes_no_headers_to_another_host(
     assert not any(SECRET in text or "Basic" in text for each in other.asked for text in each.values())
 
 
-@pytest.mark.parametrize(
-    "options", [{"headers": {"X-Key": SECRET}}, {"cookies": {"a": SECRET}}, {"auth": ("me", SECRET)}]
-)
-def test_a_form_takes_no_keys_to_another_host(options: dict[str, Any], server: Any, other: Any) -> None:
+def test_a_form_takes_no_keys_to_another_host(server: Any, other: Any) -> None:
     action = f"http://localhost:{other.host.partition(':')[2]}/200/a.txt"
     server.body = f'<form id="download-form" action="{action}"><input name="confirm" value="t"></form>'.encode()
     with pytest.raises(RuntimeError, match="answered with a page"):
-        list(IterableWrapper([f"http://{server.host}/200/page"]).read_from_gdrive(**options))
-    assert SECRET in json.dumps(server.asked) or "Basic" in json.dumps(server.asked)
+        list(IterableWrapper([f"http://{server.host}/200/page"]).read_from_gdrive(headers={"X-Key": SECRET}))
+    assert SECRET in json.dumps(server.asked)
     assert len(other.asked) == 1
-    assert not any(SECRET in text or "Basic" in text for each in other.asked for text in each.values())
+    assert SECRET not in json.dumps(other.asked)
 
 
 def basic_auth() -> Any:
@@ -533,8 +398,6 @@ def test_a_redirect_on_one_host_keeps_the_headers(server: Any) -> None:
     "make",
     [
         lambda options: IterableWrapper(["s3://b/a"]).list_files_by_s3(storage_options=options),
-        lambda options: IterableWrapper(["s3://b/a"]).load_files_by_s3(storage_options=options),
-        lambda options: IterableWrapper(["s3://b/a"]).list_files_by_fsspec(**options),
         lambda options: IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **options),
         lambda options: IterableWrapper(["s3://b/a"]).read_parquet(storage_options=options),
     ],

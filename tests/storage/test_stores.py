@@ -26,7 +26,6 @@ import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage import clients, stores
 from penstock.storage.addresses import Client, address_of
-from penstock.storage.errors import in_plain_words
 from penstock.storage.file_systems import locate
 from penstock.storage.reading import read_whole
 from penstock.storage.retrying import Transient
@@ -64,7 +63,7 @@ def test_a_version_of_an_object_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_fewer_bytes_than_a_file_is_told_to_have_are_an_error(at_once: bool) -> None:
+def test_fewer_bytes_than_the_size_of_a_file_are_an_error(at_once: bool) -> None:
     class Short(io.BytesIO):
         size = 10
 
@@ -151,15 +150,9 @@ class Answers(BaseHTTPRequestHandler):
             self.wfile.write(b"3\r\none\r\n0\r\n\r\n")
         elif name == "moved":
             self._answer(302, b"", {"Location": f"{self.server.url}/new/place"})
-        elif name == "cut":
-            self._answer(200, b"not all", length=100)
         elif name == "silent":
             time.sleep(2)
             self.close_connection = True
-        elif name == "silent-in-the-middle":
-            self._answer(200, b"not all", length=100)
-            self.wfile.flush()
-            time.sleep(2)
         elif "Range" in self.headers:
             size = len(path.encode())
             self._answer(206, path.encode(), {"Content-Range": f"bytes 0-{size - 1}/{size}"})
@@ -239,16 +232,7 @@ def test_both_clients_take_server_keys_and_region_from_the_environment(
     assert seen_by_both(server, {})["region"] == "eu-west-1"
 
 
-def test_the_endpoint_for_s3_goes_before_that_for_all_services(
-    server: Recorder, keys: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
-    assert seen_by_both(server, {})["url"].startswith(f"{server.url}/bucket/")
-
-
-@pytest.mark.parametrize("chosen", ["environment", "option"])
-@pytest.mark.parametrize("style", ["endpoint_url", "services"])
+@pytest.mark.parametrize(("chosen", "style"), [("environment", "endpoint_url"), ("option", "services")])
 def test_both_clients_take_all_from_a_profile(
     server: Recorder, chosen: str, style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,11 +279,21 @@ def test_options_go_before_the_environment(server: Recorder, keys: None, monkeyp
     found = seen_by_both(server, {**options, "client_kwargs": {"region_name": "ap-south-1"}})
     assert found.pop("url").startswith(server.url)
     assert found == {"key": "MINE", "region": "ap-south-1", "token": "t", "payer": "requester"}
+    assert seen_by_both(server, {"endpoint_url": server.url, "anon": True})["key"] == ""
 
 
 @pytest.mark.usefixtures("keys")
-def test_an_anonymous_client_signs_nothing(server: Recorder) -> None:
-    assert seen_by_both(server, {"anon": True})["key"] == ""
+@pytest.mark.parametrize(
+    "url", ["s3://anonymous@bucket/a", "s3a://anonymous@bucket/a//b", "simplecache::s3://anonymous@bucket/a"]
+)
+def test_an_address_with_anonymous_is_read_without_a_signature(url: str, server: Recorder) -> None:
+    key = url.partition("bucket")[2].encode()
+    urls = IterableWrapper([url])
+    for dp in (urls.load_files_by_s3(), urls.open_files_by_fsspec("rb")):
+        assert [stream.read() for _, stream in dp] == [b"/bucket" + key]
+    assert ps.map.ObjectReader([url])[0] == b"/bucket" + key
+    assert server.asked
+    assert {asked["key"] for asked in server.asked} == {""}
 
 
 @pytest.mark.parametrize(
@@ -375,44 +369,41 @@ def test_a_forked_process_does_not_close_the_connections_of_its_parent(server: R
 # What cannot be
 
 
-@pytest.mark.parametrize("method", ["list_files_by_s3", "load_files_by_s3"])
-def test_without_credentials_an_error_says_what_to_set(method: str) -> None:
+def test_without_credentials_an_error_says_what_to_set() -> None:
     with pytest.raises(PermissionError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.*anon="):
-        list(getattr(IterableWrapper(["s3://bucket/a"]), method)())
+        list(IterableWrapper(["s3://bucket/a"]).load_files_by_s3())
 
 
-@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize(
-    ("options", "error", "text"),
+    ("url", "options", "error", "text"),
     [
-        ({"key": "k"}, ValueError, "key and secret are given together"),
-        ({"sesion": 1}, TypeError, r"not read with the option 'sesion', only with anon, client_kwargs"),
+        ("s3://bucket/a", {"key": "k"}, ValueError, "key and secret are given together"),
+        ("s3://bucket/a", {"sesion": 1}, TypeError, r"not read with the option 'sesion', only with anon"),
+        ("gs://bucket/a", {"project": "p"}, TypeError, "not read with the option 'project'"),
+        ("gs://bucket/a", {"client_kwargs": {"b": 1}}, TypeError, "only S3 takes the option 'b' in client_kwargs"),
+        ("az://box/a", {"config_kwargs": {"b": 1}}, TypeError, "only S3 takes the option 'b' in config_kwargs"),
+        ("file:///a", {"client_kwargs": {"b": 1}}, TypeError, "only S3 takes the option 'b'"),
     ],
 )
-def test_options_that_are_wrong_are_errors(options: dict[str, Any], error: type[Exception], text: str) -> None:
+def test_options_that_are_wrong_are_errors(
+    url: str, options: dict[str, Any], error: type[Exception], text: str
+) -> None:
     with pytest.raises(error, match=text):
-        store_of(address_of("s3://bucket/a", options))
+        store_of(address_of(url, options))
 
 
 @pytest.mark.parametrize(
     ("url", "does"),
     [
         ("s3://b/a", True),
-        ("s3a://b/a", True),
         ("gs://b/a", True),
-        ("az://b/a", True),
         ("abfs://b/a", True),
         ("file:///tmp/a b", True),
-        ("local:///tmp/a b", True),
         ("http://host:80/a/b.tar", True),
         ("https://host/a%20b", True),
         ("s3://b/ä é%20?#", True),
-        ("s3://b", False),
         ("s3://b/", False),
-        ("s3://b//a", False),
         ("s3://b/a//c", False),
-        ("s3://b/a/", False),
-        ("s3://b/./a", False),
         ("s3://b/a/../c", False),
         ("s3://b/a\nb", False),
         ("s3://b/a?versionId=1", False),
@@ -421,10 +412,8 @@ def test_options_that_are_wrong_are_errors(options: dict[str, Any], error: type[
         ("https://host/a?b=c", False),
         ("https://host/a%2Fb", False),
         ("https://user:secret@host/a", False),
-        ("https://host", False),
         ("file:///tmp/50%", False),
         ("file://relative", False),
-        ("local://relative", False),
         ("simplecache::s3://b/a", False),
         ("memory://a/b", False),
         ("/tmp/a", False),
@@ -465,8 +454,6 @@ def test_google_and_azure_are_asked_where_their_options_say(server: Recorder, mo
     assert read_whole("gs://bucket/a", {"anon": True}) == b"/bucket/a"
     options = {"account_name": "me", "anon": True, "endpoint_url": server.url}
     assert read_whole("az://box/a b", options).endswith(b"/box/a b")
-    with pytest.raises(TypeError, match="not read with the option 'project'"):
-        store_of(address_of("gs://bucket/a", {"project": "p"}))
 
 
 # Errors
@@ -479,20 +466,16 @@ def test_google_and_azure_are_asked_where_their_options_say(server: Recorder, mo
         ("refuse-404-NoSuchBucket", FileNotFoundError, "there is no such bucket"),
         ("refuse-403-AccessDenied", PermissionError, "the server refused: 403 AccessDenied"),
         ("refuse-400-ExpiredToken", PermissionError, "the server refused: 400 ExpiredToken"),
-        ("refuse-400-Other", OSError, "the server refused: 400 Other"),
         ("refuse-301-PermanentRedirect", OSError, "in another region, pass region, or set AWS_REGION"),
         ("refuse-503-SlowDown", ConnectionError, "the server is in trouble: 503 SlowDown"),
-        ("refuse-500-InternalError", ConnectionError, "the server is in trouble: 500 InternalError"),
         ("refuse-429-", ConnectionError, "the server is in trouble: 429"),
         ("refuse-400-RequestTimeout", ConnectionError, "the server is in trouble: 400 RequestTimeout"),
         ("reset", ConnectionError, "the answer was cut|reset by peer"),
-        ("cut", ConnectionError, "the answer was cut"),
         ("silent", TimeoutError, "the server did not answer in time"),
-        ("silent-in-the-middle", TimeoutError, "the server did not answer in time"),
     ],
 )
 @pytest.mark.usefixtures("keys")
-def test_errors_name_the_object_in_few_words_and_say_whether_to_try_again(
+def test_errors_name_the_object_and_say_whether_to_retry(
     server: Recorder, name: str, error: type[Exception], text: str
 ) -> None:
     options = {"config_kwargs": {"read_timeout": 0.5}}
@@ -504,20 +487,6 @@ def test_errors_name_the_object_in_few_words_and_say_whether_to_try_again(
     assert caught.value.__context__ is None
     assert TOKEN not in repr(caught.value)
     assert len(server.asked) == 1, "attempts are made where they are counted"
-
-
-@pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [("refuse-403-AccessDenied", PermissionError), ("refuse-503-SlowDown", Transient), ("reset", Transient)],
-)
-def test_errors_of_s3fs_are_put_in_the_same_words(name: str, error: type[Exception]) -> None:
-    file_system, path = locate(
-        address_of(f"s3://bucket/{name}", {"config_kwargs": {"retries": {"total_max_attempts": 1}}})
-    )
-    file_system.retries = 1
-    with pytest.raises(error, match=f"s3://bucket/{name}"):
-        in_plain_words(f"s3://bucket/{name}", file_system.cat_file, path)
 
 
 def test_a_server_that_is_not_there_is_a_connection_error(keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,27 +513,22 @@ def test_keys_that_were_replaced_in_the_files_are_found(
 
 @pytest.mark.parametrize("method", ["list_files_by_s3", "load_files_by_s3"])
 @pytest.mark.usefixtures("keys")
-def test_secrets_of_the_environment_are_nowhere_and_given_ones_travel_only_in_a_pickle(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_shown_nowhere_and_only_given_ones_pickled(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN)
     given = {"key": "MYKEY", "secret": "my-own-secret", "token": "my-own-token"}
+    read = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)
     for options in ({}, given):
-        dp = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)(storage_options=options)
-        skipping = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)(
-            on_error="skip", storage_options=options
-        )
+        dp = read(storage_options=options)
+        skipping = read(on_error="skip", storage_options=options)
         assert list(skipping) == []
         with pytest.raises(OSError, match="the server refused: 400 ExpiredToken") as caught:
             list(dp)
         shown = [repr(dp), str(dp), str(caught.value), *caught.value.__notes__, str(skipping.stats())]
-        shown += [json.dumps(skipping.state_dict()), json.dumps(ps.iter.IterableWrapper([]).state_dict())]
+        shown.append(json.dumps(skipping.state_dict()))
+        travels = pickle.dumps(dp)
         for secret in (SECRET, TOKEN, *given.values()):
             assert not any(secret in text for text in shown)
-        travels = pickle.dumps(dp)
-        assert SECRET.encode() not in travels
-        assert TOKEN.encode() not in travels
-        assert all(secret.encode() in travels for secret in options.values())
+            assert (secret.encode() in travels) is (secret in options.values())
 
 
 @pytest.mark.usefixtures("keys")
@@ -573,26 +537,9 @@ def test_a_client_does_not_show_its_keys() -> None:
     assert "my-own-secret" not in repr(store) + str(store.config)  # type: ignore[union-attr]
 
 
-def test_a_url_is_told_without_what_signs_it(server: Recorder) -> None:
-    def fail() -> None:
-        raise FileNotFoundError("https://host/a?X-Amz-Signature=abc")
-
-    with pytest.raises(FileNotFoundError) as caught:
-        in_plain_words("https://user:pass@host/a?X-Amz-Signature=abc", fail)
-    assert str(caught.value) == "[Errno 2] there is no such object: 'https://…@host/a?…'"
-
-
 @pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize("key", ["/a", "a//b", "./a", "a/../b", "a\nb", "a?b=c#d", "a b%20+é"])
+@pytest.mark.parametrize("key", ["/a", "a//b", "./a", "a\nb", "a?b=c#d", "a b%20+é"])
 def test_any_key_is_asked_for_as_it_is(key: str) -> None:
     [(url, stream)] = IterableWrapper([f"s3://bucket/{key}"]).load_files_by_s3()
     assert url == f"s3://bucket/{key}"
     assert stream.read().decode() == f"/bucket/{key}"
-
-
-@pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize("method", ["load_files_by_s3", "open_files_by_fsspec"])
-def test_where_another_key_would_be_read_there_is_an_error(server: Recorder, method: str) -> None:
-    with pytest.raises(ValueError, match="s3fs would take another"):
-        list(getattr(IterableWrapper(["s3://bucket/a/"]), method)())
-    assert server.asked == []

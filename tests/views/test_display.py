@@ -54,25 +54,13 @@ def local_function() -> Callable[[int], int]:
         (lambda: ab().map(double).filter(lambda x: x), "IterableWrapper('ab').map(double).filter(<lambda>)"),
         (lambda: ab().map(str.upper).map(np.mean), "IterableWrapper('ab').map(str.upper).map(mean)"),
         (lambda: ab().map(local_function()), "IterableWrapper('ab').map(inner)"),
-        (lambda: ab().map(list), "IterableWrapper('ab').map(list)"),
         (lambda: ab().map(Thing()), f"IterableWrapper('ab').map(<{__name__}.Thing object>)"),
-        (
-            lambda: ab().map(functools.partial(int, base=2)),
-            "IterableWrapper('ab').map(partial(int, base=2))",
-        ),
-        (
-            lambda: ab().map(functools.partial(double)),
-            "IterableWrapper('ab').map(partial(double))",
-        ),
-        (lambda: ab().batch(2, drop_last=True), "IterableWrapper('ab').batch(2, drop_last=True)"),
+        (lambda: ab().map(functools.partial(int, base=2)), "IterableWrapper('ab').map(partial(int, base=2))"),
         (lambda: ab().shuffle(buffer_size=5), "IterableWrapper('ab').shuffle(buffer_size=5)"),
         (lambda: ab().zip(ab().map(str)), "IterableWrapper('ab').zip(IterableWrapper('ab').map(str))"),
-        (lambda: Chosen(ab(), 1), "Chosen(IterableWrapper('ab'), 1)"),
         (lambda: Chosen(ab(), 1, 3, last=5, x=6), "Chosen(IterableWrapper('ab'), 1, second=3, last=5, x=6)"),
         (lambda: Chosen(ab(), 1, last=5).map(str), "Chosen(IterableWrapper('ab'), 1, last=5).map(str)"),
-        (lambda: ps.map.SequenceWrapper("ab").map(str), "SequenceWrapper('ab').map(str)"),
         (lambda: ps.map.SequenceWrapper("ab").to_iter_datapipe(), "SequenceWrapper('ab').to_iter_datapipe()"),
-        (lambda: TorchIterableWrapper("ab").enumerate(), "IterableWrapperIterDataPipe('ab').enumerate()"),
         (
             lambda: TorchIterableWrapper("ab").map(double).enumerate(),
             "MapperIterDataPipe(IterableWrapperIterDataPipe('ab'), double).enumerate()",
@@ -84,16 +72,9 @@ def test_a_chain_is_shown_as_it_was_written(make: Callable[[], Any], shown: str)
     assert str(make()).replace("\n", "").replace("    ", "").replace(",)", ")") == shown
 
 
-def test_a_long_chain_has_a_line_for_each_step() -> None:
-    dp = ab()
-    for _ in range(10):
-        dp = dp.map(double)
-    assert repr(dp).splitlines() == ["IterableWrapper('ab')"] + ["    .map(double)"] * 10
-
-
 @pytest.mark.parametrize(
     "items",
-    ["x" * 10_000, list(range(10_000)), np.zeros((100, 100)), [torch.zeros(50, 50)] * 9, [Thing()] * 99, b"x" * 10_000],
+    ["x" * 10_000, np.zeros((100, 100)), [Thing()] * 99, b"x" * 10_000],
 )
 def test_a_large_or_nameless_argument_is_cut_short_on_one_line(items: Any) -> None:
     shown = repr(ps.iter.IterableWrapper(items))
@@ -116,14 +97,10 @@ ROWS = [{"id": n, "text": "some text " * 9, "label": n % 3, "more": [n]} for n i
         ),
         (ROWS, "[{'id': 0, 'text': 'some text some…xt some text ', 'label': 0, 'more': [0]}, … 1,000 in all]"),
         ([{"id": n} for n in range(3)], "[{'id': 0}, {'id': 1}, {'id': 2}]"),
-        ([{"id": n} for n in range(7)], "[{'id': 0}, … 7 in all]"),
-        ({"z": 1, "a": (2,)}, "{'z': 1, 'a': (2,)}"),
         (dict.fromkeys("abcdefgh", 0), "{'a': 0, 'b': 0, 'c': 0, 'd': 0, 'e': 0, 'f': 0, … 8 in all}"),
         ([torch.zeros(50, 50)] * 9, "[Tensor of shape (50, 50), torch.float32, … 9 in all]"),
-        (np.zeros((100, 100)), "ndarray of shape (100, 100), float64"),
         (pyarrow.table({"x": [1], "y": [2]}), "Table of 1 rows: x, y"),
         ([datetime.datetime(2024, 1, 2, 3, 4)], "[2024-01-02T03:04:00]"),
-        ([double, functools.partial(double, x=1)], "[double, partial(double, x=1)]"),
         ([{"token": "HIDDEN"}], "[{'token': '…'}]"),
     ],
 )
@@ -171,10 +148,6 @@ def test_a_chain_with_branches_is_printed_as_a_tree() -> None:
 
 def test_a_tree_has_the_sources_of_each_step_below_it() -> None:
     assert str(ab().zip(ab(), ab())) == "IterableWrapper('ab')\n    .zip(IterableWrapper('ab'), IterableWrapper('ab'))"
-    assert (
-        str(ps.iter.Zipper(ab().map(str), ab()))
-        == "IterableWrapper('ab')\n    .map(str)\n    .zip(IterableWrapper('ab'))"
-    )
     assert str(Chosen(ab().map(str), ab().map(double), 3)).splitlines() == [
         "Chosen(",
         "    IterableWrapper('ab')",
@@ -193,42 +166,6 @@ def test_a_source_that_is_read_twice_is_shown_once() -> None:
     for _ in range(60):
         dp = dp.zip(dp)
     assert len(str(dp).splitlines()) < 400
-
-
-@pytest.mark.timeout(10)
-def test_a_tree_of_many_levels_is_shown() -> None:
-    dp = ab()
-    for _ in range(1000):
-        dp = ab().map(double).zip(dp)
-    assert len(str(dp).splitlines()) > 3000
-
-
-def test_a_subclass_of_a_registered_operator_goes_by_its_own_name() -> None:
-    class Special(ps.iter.Mapper):
-        pass
-
-    assert repr(Special(ab(), double)) == "Special(IterableWrapper('ab'), double)"
-
-
-def test_an_argument_that_was_not_kept_is_left_out() -> None:
-    class Forgetful(ps.IterDataPipe):
-        def __init__(self, source: Any, secret: int) -> None:
-            self.source = source
-
-    assert repr(Forgetful(ab(), 1)) == "Forgetful(IterableWrapper('ab'))"
-
-
-def test_an_argument_that_cannot_be_compared_is_shown() -> None:
-    assert "array([1, 2])" in repr(Chosen(ab(), 1, np.array([1, 2])))
-
-
-@pytest.mark.timeout(10)
-def test_each_of_many_forks_is_shown_once() -> None:
-    dp: Any = ab()
-    for _ in range(40):
-        first, second = dp.fork(2)
-        dp = first.zip(second)
-    assert repr(dp).count("fork(2)[0]") == repr(dp).count("….fork(2)[1]") == 40
 
 
 def test_secrets_are_not_shown():

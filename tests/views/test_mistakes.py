@@ -1,11 +1,8 @@
 """Mistakes that people make, and the answers that they get."""
 
-import enum
-import functools
 import gc
 import inspect
 import itertools
-import operator
 import re
 import weakref
 
@@ -37,98 +34,51 @@ def in_order():
         (lambda: numbers().shuffle.batch(2), AttributeError, "shuffle is a method, and must be called: .shuffle(…)"),
         (lambda: numbers()[3], TypeError, "has no item 3: take(n) and peek(n) give the first n items"),
         (lambda: in_order().filter(bool), AttributeError, "iterable pipes have: convert it, as in .to_iter_datapipe()"),
-        (lambda: DataLoader2(numbers()).seed("a"), TypeError, "seed must be a whole number, and is 'a'"),
         (lambda: DataLoader2(numbers()).seed(1.5), TypeError, "seed must be a whole number, and is 1.5"),
         (lambda: ps.iter.IterableWrapper(), TypeError, "IterableWrapper takes (iterable, deepcopy=True)"),
         (lambda: ps.IterableWrapper, AttributeError, "penstock has no 'IterableWrapper': it is penstock.iter.Iterable"),
-        (lambda: ps.SequenceWrapper, AttributeError, "it is penstock.map.SequenceWrapper"),
         (lambda: ps.shuffle, AttributeError, "it is a method of pipes, as in dp.shuffle(…)"),
         (lambda: ps.DataLoader, AttributeError, "penstock has no 'DataLoader': did you mean 'DataLoader2'?"),
-        (lambda: numbers().threadpool_map(str, workers=4), TypeError, "has no parameter 'workers': it takes fn, "),
         (lambda: numbers().threadpool_map(str, workers=4), TypeError, "initargs: did you mean 'max_workers'?"),
-        (lambda: numbers().load_files_by_s3(num_workers=4), TypeError, "did you mean 'workers'?"),
-        (lambda: numbers().list_files_by_s3(mask="*.tar"), TypeError, "did you mean 'masks'?"),
-        (lambda: numbers().cache_files("folder", 10, on_eror="skip"), TypeError, "did you mean 'on_error'?"),
-        (lambda: numbers().write_tar("{shard}", 3, rows_per_file=3), TypeError, "argument 'rows_per_file'"),
         (lambda: MultiProcessingReadingService(1.5), TypeError, "num_workers must be a whole number, and is 1.5"),
-        (lambda: MultiProcessingReadingService("2"), TypeError, "num_workers must be a whole number, and is '2'"),
         (lambda: numbers().shuffle().set_seed("a"), TypeError, "seed must be a whole number, and is 'a'"),
-        (lambda: numbers().shuffle(10), TypeError, "shuffle takes (*, buffer_size=10000, unbatch_level=0)"),
         (lambda: numbers().shuffle(seed=1), TypeError, "and its seed by .set_seed(1)"),
         (lambda: numbers().shuffle(bufer_size=1), TypeError, "did you mean 'buffer_size'"),
         (lambda: numbers().batch(), TypeError, "missing a required argument: 'batch_size': batch takes (batch_size,"),
-        (lambda: in_order().batch(), TypeError, "missing a required argument: 'batch_size': batch takes (batch_size,"),
         (lambda: DataLoader2(numbers(), num_workers=3), TypeError, "MultiProcessingReadingService(num_workers=…)"),
-        (
-            lambda: DataLoader2(numbers(), batch_size=3),
-            TypeError,
-            "unlike torch's DataLoader, put .batch(…) into the",
-        ),
+        (lambda: DataLoader2(numbers(), batch_size=3), TypeError, "unlike torch's DataLoader, put .batch(…) into"),
         (lambda: DataLoader2(numbers(), sampler=[1]), TypeError, "begin the chain with penstock.iter.Sampler("),
-        (
-            lambda: DataLoader2(numbers(), generator=None),
-            TypeError,
-            "no generator: unlike torch's DataLoader, call",
-        ),
         (lambda: DataLoader2(numbers(), reading_servce=None), TypeError, "did you mean 'reading_service'?"),
         (lambda: MultiProcessingReadingService(workers=2), TypeError, "takes no workers: give num_workers"),
         (lambda: MultiProcessingReadingService(2, prefetch_factor=2), TypeError, "give worker_prefetch_cnt"),
-        (lambda: MultiProcessingReadingService(2, num_shard=2), TypeError, "did you mean 'num_shards'?"),
         (lambda: MultiProcessingReadingService(2, timeout="x"), TypeError, "timeout must be a number, and is 'x'"),
-        (
-            lambda: ps.InProcessReadingService(num_workers=2),
-            TypeError,
-            "use a MultiProcessingReadingService(",
-        ),
+        (lambda: ps.InProcessReadingService(num_workers=2), TypeError, "use a MultiProcessingReadingService("),
         (lambda: ps.RayReadingService(workers=2), TypeError, "RayReadingService takes no workers: give num_workers"),
         (lambda: ps.DistributedReadingService(num_workers=2), TypeError, "follows in a SequentialReadingService"),
         (lambda: ps.read_parquet(".", batchsize=3), TypeError, "takes no batchsize: did you mean 'batch_size'?"),
-        (lambda: ps.read_text(".", encodng="utf-8"), TypeError, "takes no encodng: did you mean 'encoding'?"),
-        (lambda: ps.from_numpy([], batchsize=3), TypeError, "takes no batchsize: did you mean 'batch_size'?"),
-        (lambda: ps.iter_torch_batches(numbers(), 2, dtype=3), TypeError, "takes no dtype: did you mean 'dtypes'?"),
         (lambda: ps.iter_torch_batches(numbers(), shuffle=True), TypeError, "mean 'local_shuffle_buffer_size' or 'lo"),
         (lambda: ps.iter_torch_batches(numbers(), columns=["x"]), TypeError, "put .select_columns([…]) before it"),
         (lambda: ps.iter_torch_batches(numbers(), progress=True), TypeError, "set loader.progress = True, or put"),
         (lambda: ps.read_parquet(".").columns(), AttributeError, "no attribute 'columns': use .schema().names"),
-        (lambda: numbers().to_tensors().columns(), AttributeError, "no attribute 'columns': use .schema().names"),
-        (lambda: numbers().select_columns("x").columns(), AttributeError, "'columns': use .schema().names"),
         (lambda: numbers().dataframe(columns=["x"]).columns(), AttributeError, "'columns': use .schema().names"),
         (lambda: numbers().num_rows, AttributeError, "use .rows().count() after a reader of columns, else .count()"),
         (lambda: numbers().filter("x > 1"), TypeError, "a reader takes it, as in penstock.read_parquet(path, filter=…"),
-        (lambda: numbers().filter(expr="x > 1"), TypeError, "a reader takes it, as in penstock.read_parquet(path, fil"),
         (lambda: numbers().groupby("x"), TypeError, "and is 'x': a group is a list of rows with the same key, as by"),
-        (
-            lambda: numbers().join([], left_on="x", right_on="y"),
-            TypeError,
-            "of other names a common one by .rename_col",
-        ),
+        (lambda: numbers().join([], left_on="x", right_on="y"), TypeError, "a common one by .rename_col"),
         (lambda: numbers().map(str, num_workers=3), TypeError, ".processpool_map(fn, workers=…) call a function in"),
         (lambda: numbers().write_parquet("folder", overwrite=True), TypeError, "mode='overwrite' of a writer replaces"),
         (lambda: numbers().filter(bool, num_parallel_calls=3), TypeError, ".threadpool_map(fn, max_workers=…)"),
-        (
-            lambda: numbers().map(str, batched=True),
-            TypeError,
-            ".map_batches(fn, batch_size) calls a function",
-        ),
+        (lambda: numbers().map(str, batched=True), TypeError, ".map_batches(fn, batch_size) calls a function"),
         (lambda: numbers().processpool_map(str, 4), TypeError, "on_error='raise'): give workers=4"),
-        (lambda: numbers().map_pool(str, 4), TypeError, "on_error='raise'): give workers=4"),
         (lambda: numbers().shuffle(10), TypeError, "unbatch_level=0): give buffer_size=10"),
         (lambda: numbers().to_iter_datapipe(), AttributeError, "'to_iter_datapipe': it is an iterable pipe already"),
-        (lambda: numbers().to_iterable_dataset(), AttributeError, "it is an iterable pipe already"),
         (lambda: in_order().to_map_datapipe(), AttributeError, "'to_map_datapipe': it is a map-style pipe already"),
-        (
-            lambda: in_order().limit(3),
-            AttributeError,
-            "'limit', which iterable pipes have: convert it, as in .to_iter_datapipe().limit",
-        ),
-        (lambda: numbers() + 1, TypeError, "IterableWrapper needs an iterable, and int is not one"),
         (lambda: numbers().load_files_by_s3(storage_options="x"), TypeError, "must be a dict, and is of type str"),
         (
             lambda: numbers().open_files_by_fsspec(key="a", storage_options={"key": "b"}),
             TypeError,
             "key is given twice: in storage_options, and by itself",
         ),
-        (lambda: ps.SequentialReadingService(rs=1), TypeError, "SequentialReadingService takes no rs"),
         (lambda: numbers() + in_order(), TypeError, "convert it, as in .to_iter_datapipe()"),
         (lambda: in_order().zip(numbers()), TypeError, "convert it, as in .enumerate().to_map_datapipe(), or"),
         (lambda: numbers().zip_with_map(numbers(), int), TypeError, "or .to_map_datapipe() for pairs of a key and"),
@@ -136,38 +86,16 @@ def in_order():
         (lambda: ps.map.SequenceWrapper(list), TypeError, "needs a sequence, and list is a class: call it"),
         (lambda: ps.map.SequenceWrapper({1}), TypeError, "needs a sequence, and set has no __getitem__"),
         (lambda: numbers().in_memory_cache("a"), TypeError, "size must be a number, and is 'a'"),
-        (lambda: numbers().enumerate("a"), TypeError, "starting_index must be a whole number, and is 'a'"),
-        (lambda: numbers().fullsync("x"), TypeError, "timeout must be a number, and is 'x'"),
         (lambda: numbers().bucket_by_length(3, [1, 2]), TypeError, "boundaries must be a list of numbers, and is 3"),
-        (lambda: numbers().max_token_bucketize("a"), TypeError, "max_token_count must be a number, and is 'a'"),
-        (
-            lambda: list(ps.from_items([{"x": 1}]).to_tensors()),
-            TypeError,
-            "as in .batch(n).collate()",
-        ),
+        (lambda: list(ps.from_items([{"x": 1}]).to_tensors()), TypeError, "as in .batch(n).collate()"),
         (lambda: ps.read_parquet(5), TypeError, "paths must be a path, a list of paths or"),
-        (
-            lambda: list(ps.read_parquet("missing/folder")),
-            FileNotFoundError,
-            "no such file or folder: 'missing/f",
-        ),
-        (
-            lambda: list(ps.read_parquet("memory://missing")),
-            FileNotFoundError,
-            "or the folder is empty: 'memory://missing",
-        ),
-        (
-            lambda: list(names().load_from_tar()),
-            TypeError,
-            "is of type str: open the files first, as in",
-        ),
+        (lambda: list(ps.read_parquet("missing/folder")), FileNotFoundError, "no such file or folder: 'missing/f"),
+        (lambda: list(ps.read_parquet("memory://missing")), FileNotFoundError, "or the folder is empty: 'memory://mis"),
+        (lambda: list(names().load_from_tar()), TypeError, "is of type str: open the files first, as in"),
         (lambda: list(names().readlines()), TypeError, 'open the files first, as in .open_files_by_fsspec(mode="rb")'),
-        (lambda: list(names().webdataset()), TypeError, 'open the files first, as in .open_files_by_fsspec(mode="rb")'),
-        (lambda: list(names().check_hash({})), TypeError, "open the files first"),
         (lambda: ps.iter.IterableWrapper(list), TypeError, "list is a class: call it"),
         (lambda: ps.iter.IterableWrapper(5), TypeError, "needs an iterable, and int is not one"),
         (lambda: len(numbers().filter(bool)), TypeError, "set_length(n) gives it, and count() reads them all"),
-        (lambda: len(numbers().filter(bool).map(str).batch(2)), TypeError, "set_length(n) gives it"),
     ],
 )
 def test_a_mistake_gets_an_answer(mistake, error, said):
@@ -192,19 +120,11 @@ def test_the_methods_that_a_mend_names_are_there(name, make):
 @pytest.mark.parametrize(
     ("mended", "items"),
     [
-        (lambda: numbers().header(3), [0, 1, 2]),
-        (lambda: numbers().take(1), [0]),
         (lambda: numbers(4).pipe(itertools.islice, 2, None), [2, 3]),
-        (lambda: numbers(2).concat(numbers(1)), [0, 1, 0]),
         (lambda: numbers(2).cycle().header(3), [0, 1, 0]),
-        (lambda: numbers(3).take_all(), [0, 1, 2]),
-        (lambda: [functools.reduce(operator.add, numbers(4))], [6]),
         (lambda: [sum(dp.count() for dp in numbers(20).random_split({"a": 0.5, "b": 0.5}, 0))], [20]),
         (lambda: numbers(2).enumerate().to_map_datapipe().zip(in_order()), [(0, 0), (1, 1)]),
-        (lambda: numbers(1) + numbers(2), [0, 0, 1]),
-        (lambda: ps.from_items(sorted(numbers(3), key=int.__neg__)), [2, 1, 0]),
         (lambda: [next(iter(ps.from_items([{"x": 1}, {"x": 2}]).iter_batches(2)))["x"].sum()], [3]),
-        (lambda: numbers(2).zip_with_iter([1, 0], key_fn=int), [(0, 0), (1, 1)]),
         (lambda: numbers(2).zip_with_iter(key_fn=int, ref_datapipe=[1, 0]), [(0, 0), (1, 1)]),
         (lambda: numbers(2).zip_with_map(["a", "b"], int), [(0, "a"), (1, "b")]),
         (lambda: [sum(row["x"] for row in ps.from_numpy({"x": torch.arange(3)}).rows())], [3]),
@@ -238,11 +158,6 @@ def test_a_function_has_the_parameters_of_its_operator(name):
     assert [function.parameters.get(each.name) for each in theirs] == theirs
 
 
-def test_an_error_shows_no_private_name():
-    with pytest.raises(TypeError, match=r"^take_all\(\) takes 1 positional argument but 2 were given"):
-        numbers().take_all(3)
-
-
 def test_an_error_of_a_constructor_is_its_own():
     class Picky(ps.IterDataPipe):
         def __init__(self, source):
@@ -250,13 +165,6 @@ def test_an_error_of_a_constructor_is_its_own():
 
     with pytest.raises(TypeError, match="^of its own$"):
         Picky(numbers())
-
-
-def test_a_class_that_can_be_iterated_over_is_an_iterable():
-    class Colour(enum.Enum):
-        RED = 1
-
-    assert list(ps.iter.IterableWrapper(Colour)) == [Colour.RED]
 
 
 def test_a_pipe_of_unknown_length_or_without_items_is_true():
@@ -271,10 +179,6 @@ def test_who_replaced_an_iterator_is_said():
     assert next(iterator) == 0
     dp.take(1)
     with pytest.raises(RuntimeError, match=r"newer one, by take\(\) in .*test_mistakes\.py, line \d+: .*peek\(n\)"):
-        next(iterator)
-    iterator = iter(dp)
-    iter(dp)
-    with pytest.raises(RuntimeError, match=r"by a newer one, by .*test_mistakes\.py, line \d+"):
         next(iterator)
 
 
@@ -297,14 +201,11 @@ def one_branch_after_another():
     "chain",
     [
         lambda: numbers().map(str),
-        lambda: numbers().shuffle().batch(2).shuffle(),
         lambda: numbers().shuffle().set_seed(3).batch(2).in_memory_cache(),
         lambda: ps.iter.Zipper(*numbers().fork(2)),
         one_branch_after_another,
-        lambda: numbers().prefetch(3),
         lambda: Shuffles(numbers()),
         lambda: numbers().map(lambda x: x + float(torch.rand(1))),
-        lambda: in_order().to_iter_datapipe(),
         lambda: in_order().shuffle().set_seed(3),
     ],
 )
@@ -343,9 +244,8 @@ def test_dir_shows_operators_and_helpers():
     assert of_users <= {*methods, *helpers, "set_seed", "set_shuffle", "buffer_size", "source"}
 
 
-@pytest.mark.parametrize("chain", [lambda: numbers().filter(bool), lambda: numbers().filter(bool).map(str).batch(2)])
-def test_a_chain_of_unknown_length_is_freed_with_its_last_reference(chain):
-    dp = chain()
+def test_a_chain_of_unknown_length_is_freed_with_its_last_reference():
+    dp = numbers().filter(bool).map(str).batch(2)
     list(dp)
     with pytest.raises(TypeError):
         len(dp)

@@ -3,7 +3,6 @@
 import functools
 import json
 import random
-import statistics
 import time
 
 import numpy as np
@@ -38,12 +37,6 @@ def sleep_for(seconds):
         return x
 
     return sleep
-
-
-def compute(x):
-    for _ in range(20_000):
-        x = (x * 31 + 7) % 1_000_003
-    return x
 
 
 def step_of(name, **times):
@@ -129,23 +122,6 @@ def test_items_are_the_same_when_measured():
     assert measured.source._observer.items == 3000
 
 
-def test_the_times_of_fast_steps_leave_out_the_timing():
-    dp = ps.iter.IterableWrapper(range(20_000)).map(lambda x: x + 0 * sum(range(50))).filter(lambda x: x % 3)
-    alone, shown, in_all = [], [], []
-    for _ in range(5):  # the fastest was the least disturbed
-        began = time.perf_counter()
-        list(dp)
-        alone.append(time.perf_counter() - began)
-        profile = dp.profile()
-        shown.append(sum(step.own for step in profile.steps))
-        in_all.append(profile.seconds)
-    assert by_name(profile)["filter"].items == 13_333
-    timing = min(in_all) - min(alone)
-    # What interrupts the steps is left in; what interrupts the measuring of the cost makes too much of it.
-    assert 0.3 * min(alone) < statistics.median(shown)
-    assert min(shown) < min(alone) + 0.7 * timing
-
-
 def test_the_steps_of_a_map_style_chain_are_measured_each():
     dp = ps.map.SequenceWrapper(range(30)).map(sleep_for(0.001)).map(abs).batch(3)
     profile = dp.profile()
@@ -154,14 +130,6 @@ def test_the_steps_of_a_map_style_chain_are_measured_each():
     assert "of the time is in `map(sleep)`" in profile.verdict
     steps = by_name(dp.to_iter_datapipe().profile(5))
     assert (steps["map"].items, steps["batch"].items) == (15, 5)
-
-
-def test_branches_are_measured_each():
-    left, right = ps.iter.IterableWrapper(range(20)).fork(2)
-    profile = left.map(sleep_for(0.001)).zip(right.map(str)).profile()
-    assert [step.items for step in profile.steps if step.name == "map"] == [20, 20]
-    assert profile.steps[-1].name == "zip"
-    assert len(profile.steps[-1].sources) == 2
 
 
 def test_a_data_set_is_one_step():
@@ -219,16 +187,8 @@ def test_a_time_line_has_the_steps_and_their_threads(tmp_path):
     assert {"reader", "thread of prefetch", "threadpool_map 1"} <= lines
 
 
-@pytest.mark.parametrize("columns", [60, 100, 300])
-def test_the_sentence_is_no_wider_than_the_terminal(columns, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    profile = ps.iter.IterableWrapper(["x" * 40] * 3).map(sleep_for(0.002)).profile()
-    lines = str(profile).partition("\n\n")[2].splitlines()
-    assert " ".join(lines) == profile.verdict
-    assert max(map(len, lines)) <= min(columns, 140)
-
-
-def test_it_prints_a_table_and_a_sentence():
+def test_it_prints_a_table_and_a_sentence(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     profile = ps.iter.IterableWrapper(["<b>"] * 3).map(sleep_for(0.001)).profile()
     rate, header, source, row, empty, *sentence = str(profile).splitlines()
     assert rate.startswith("3 items in ")
@@ -236,7 +196,8 @@ def test_it_prints_a_table_and_a_sentence():
     assert source.startswith("IterableWrapper(['<b>', '<b>', '<b>'])      3     ")
     assert row.startswith("map(sleep)                                  3   3  ")
     assert empty == ""
-    assert sentence[-1].endswith("processpool_map.")
+    assert " ".join(sentence) == profile.verdict
+    assert max(map(len, sentence)) <= 60
     html = profile._repr_html_()
     assert "<b>" not in html
     assert "<code>map" in html[html.index("</pre>") :]  # outside, where a browser wraps it
@@ -258,14 +219,9 @@ def test_a_slow_source():
 
 
 def test_a_slow_map():
-    profile = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).batch(4).map(sleep_for(0.0001)).profile()
-    assert "of the time is in `map(sleep)`. Worker processes would share it" in profile.verdict
-    assert int(profile.verdict.partition("%")[0]) > 50
-
-
-def test_a_slow_map_behind_a_prefetch():
-    profile = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).prefetch(4).map(sleep_for(0.0002)).profile()
+    profile = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).prefetch(4).map(sleep_for(0.0001)).profile()
     assert "of the time is in `map(sleep)`" in profile.verdict
+    assert int(profile.verdict.partition("%")[0]) > 50
 
 
 def test_a_small_prefetch():
@@ -275,7 +231,7 @@ def test_a_small_prefetch():
     assert "prefetch(16)" in profile.verdict
 
 
-def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the_gil():
+def test_a_thread_blocked_for_longer_than_its_reader_works_waits_for_the_gil():
     slow = step_of("map", own=0.7)
     prefetch = step_of("prefetch", sources=[0], waiting=0.9, blocked=0.3, capacity=4, reads_ahead=True)
     consumer = Consumer(items=9, waited=1.0)
@@ -284,20 +240,11 @@ def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the
     assert Profile(1.0, consumer, [slow, prefetch]).verdict.startswith("the buffer of `prefetch` is small")
 
 
-def test_a_lock_on_the_gil():
-    profile = ps.iter.IterableWrapper(range(120)).threadpool_map(compute, max_workers=4).profile()
-    pool = by_name(profile)["threadpool_map"]
-    assert pool.cpu < 0.5 * pool.busy
-    if pool.cpu > 0.75 * profile.seconds:  # otherwise other programs have the processors: nothing can be told
-        assert "in `threadpool_map(compute, max_workers=4)`, whose 4 threads wait for one another" in profile.verdict
-        assert "processpool_map" in profile.verdict
-
-
 @pytest.mark.parametrize(
     ("name", "cpu", "waits"),
     [("threadpool_map", 1.0, True), ("threadpool_map", 1.6, False), ("threadpool_map", 0.1, False), ("s3", 1.0, False)],
 )
-def test_threads_hold_the_gil_if_they_use_one_processor_and_call_a_function(name, cpu, waits):
+def test_threads_hold_the_gil_on_one_processor_in_a_function(name, cpu, waits):
     times = {"waiting": 1.0, "busy": 4.0, "cpu": cpu, "threads": 4, "capacity": 9}
     pool = step_of(name, works_in="threads", **times)
     verdict = Profile(1.0, Consumer(items=9, waited=1.0), [pool]).verdict

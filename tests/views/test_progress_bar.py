@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.pipes.bases import progress_bar as progress
-from penstock.pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
+from penstock.pipes.bases.progress_bar import is_watched, losses_and_waits, progress_bar
 from terminal import Terminal, writing_to_terminal
 
 pytestmark = pytest.mark.timeout(30)
@@ -60,13 +60,6 @@ def test_without_a_total_it_counts(terminal: Terminal) -> None:
     with progress_bar("", lambda: 7, unit="files", leave=True):
         pass
     assert terminal.last_line.startswith("7 files [00:00, ")
-
-
-@writing_to_terminal
-def test_sizes_have_units(terminal: Terminal) -> None:
-    with progress_bar("a.bin", lambda: 1_500_000, total=3_000_000, unit="B", leave=True):
-        pass
-    assert "1.50M/3.00M" in terminal.last_line
 
 
 @writing_to_terminal
@@ -121,22 +114,6 @@ def test_a_late_bar_is_late(terminal: Terminal) -> None:
 
 
 @writing_to_terminal
-def test_a_late_bar_does_not_appear_while_nothing_runs(terminal: Terminal) -> None:
-    idle = Sampled(False)
-    with progress_bar("idle", lambda: 1, is_running=idle, after=0.01):
-        assert idle.looked(3)
-    assert terminal.getvalue() == ""
-
-
-@writing_to_terminal
-def test_a_block_that_fails_ends_its_bar(terminal: Terminal) -> None:
-    with pytest.raises(ValueError, match="wrong"), progress_bar("failing", lambda: 1, leave=True):
-        raise ValueError("wrong")
-    assert terminal.getvalue().endswith("\n")
-    assert "penstock-progress" not in threads()
-
-
-@writing_to_terminal
 def test_a_block_that_ends_in_the_bars_own_thread_does_not_wait_for_itself(terminal: Terminal) -> None:
     entered, ended = threading.Event(), threading.Event()
     block: list[Any] = [progress_bar("", lambda: 1, is_running=lambda: end_of_block())]
@@ -186,13 +163,3 @@ class Ranks:
 
     def get_rank(self) -> int:
         return self.rank
-
-
-def test_a_length_that_fails_is_unknown() -> None:
-    class Broken:
-        def __len__(self) -> int:
-            raise FileNotFoundError("no index")
-
-    assert known_length(Broken()) is None
-    assert known_length(object()) is None
-    assert known_length("abc") == 3

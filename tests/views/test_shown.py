@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import io
 import math
 import re
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
 from penstock.views.html import Preview
@@ -81,14 +79,11 @@ class Sample(NamedTuple):
     "make",
     [
         image,
-        lambda: (image() * 255).byte(),
-        lambda: image().double().numpy(),
         lambda: image().to(torch.bfloat16),
         lambda: image().permute(1, 2, 0),
         lambda: (image() * 255).byte().permute(1, 2, 0).numpy(),
         lambda: image() * 7 - 3,
         lambda: Image.fromarray((image() * 255).byte().permute(1, 2, 0).numpy()),
-        lambda: Image.fromarray((image() * 255).byte().permute(1, 2, 0).numpy()).convert("P"),
         lambda: Image.fromarray((image() * 255).byte().permute(1, 2, 0).numpy()).convert("CMYK"),
         lambda: torch.cat([image(), torch.ones(1, 40, 60)]),
     ],
@@ -107,14 +102,10 @@ def test_an_image_of_any_kind_is_shown(make: Callable[[], Any]) -> None:
     "make",
     [
         lambda: torch.rand(3, 4),
-        lambda: torch.rand(64, 64),
         lambda: torch.arange(3 * 40 * 40).reshape(3, 40, 40),
         lambda: torch.rand(3, 7, 7),
-        lambda: torch.rand(0, 3, 40, 40),
         lambda: torch.rand(2, 40, 40),
-        lambda: np.array(["a"]),
         lambda: torch.rand(3, 40, 40).to_sparse(),
-        lambda: torch.rand(3, 40, 40, device="meta"),
         lambda: "text",
     ],
 )
@@ -123,42 +114,14 @@ def test_what_is_no_image_is_not_shown_as_one(make: Callable[[], Any]) -> None:
     assert Tags(page(make())).found.count("img") == 0
 
 
-def test_images_of_torchvision_are_shown() -> None:
-    tv_tensors = pytest.importorskip("torchvision.tv_tensors")
-    assert len(pictures(page(tv_tensors.Image(image())))) == 1
-    assert len(pictures(page(tv_tensors.Mask(torch.ones(40, 40, dtype=torch.bool))))) == 1
-
-
 def test_grey_images_and_masks_are_shown() -> None:
     assert pictures(page(torch.ones(28, 28, dtype=torch.uint8)))[0].mode == "L"
     assert pictures(page(torch.ones(1, 28, 28)))[0].getpixel((3, 3)) == 255
     assert pictures(page(np.eye(28) > 0))[0].getpixel((3, 3)) == 255
 
 
-def test_a_notebook_gets_the_picture_of_the_chain_beside_its_items() -> None:
-    dp = wrapped(1, 2).map(str)
-    text = Preview(dp, dp.take(2), 2)._repr_mimebundle_()["text/html"]
-    assert text.count("<svg") == 1
-    assert dp.visualize().svg in text
-
-
-def test_images_have_a_border() -> None:
-    assert re.findall(r'<img style="([^"]*)"', page(image())) == ["border:1px solid rgba(128,128,128,.35)"]
-
-
-def test_dates_are_shown_as_iso_writes_them() -> None:
-    when = datetime.datetime(2024, 1, 2, 3, 4)
-    text = page({"at": when, "day": when.date()}, [when.date(), 1], pa.table({"at": [when]}))
-    assert "datetime" not in re.sub("<svg.*?</svg>", "", text, flags=re.DOTALL)
-    assert text.count(">2024-01-02T03:04:00<") == 2
-    assert ">2024-01-02<" in text
-    assert ">[2024-01-02, 1]<" in text
-
-
 def test_batches_of_images_are_grids() -> None:
-    assert len(pictures(page(torch.rand(9, 3, 32, 32)))) == 9
     assert len(pictures(page(torch.rand(900, 3, 32, 32)))) == 16
-    assert len(pictures(page([image(), image()]))) == 2
     assert len(pictures(page([Image.new("RGB", (32, 32))] * 5))) == 5
     assert len(pictures(page(torch.ones(5, 28, 28, dtype=torch.uint8)))) == 5
 
@@ -173,12 +136,11 @@ def test_images_inside_of_items_are_shown_with_what_is_beside_them() -> None:
 def test_a_large_image_becomes_a_small_one() -> None:
     (shown,) = pictures(page(torch.rand(3, 3000, 2000)))
     assert max(shown.size) <= 160
-    assert len(page(torch.rand(3, 3000, 2000))) < 200_000
     (shown,) = pictures(page(torch.rand(1, 8, 8)))
     assert min(shown.size) >= 64
 
 
-def test_one_page_has_room_for_so_many_images_only() -> None:
+def test_a_page_has_room_for_some_images_only() -> None:
     text = page(*[torch.rand(16, 3, 160, 160)] * 10)
     assert len(text) < 2_200_000
     assert "Tensor float32 (16, 3, 160, 160): min" in text
@@ -204,7 +166,6 @@ def test_a_damaged_image_is_a_line() -> None:
     [
         lambda: (TONE, 16_000),
         lambda: (TONE[None], 16_000, "a tone", 3),
-        lambda: (TONE[:, None].repeat(1, 2).numpy(), 16_000),
         lambda: ((TONE * 32_767).short(), 16_000),
         lambda: ((TONE.double() * (2**31 - 1)).int(), np.int64(16_000)),
         lambda: {"array": TONE.numpy(), "sampling_rate": 16_000},
@@ -222,15 +183,13 @@ def test_sound_is_played(make: Callable[[], Any]) -> None:
     assert Tags(page(make())).found.count("audio") == 1
 
 
-def test_what_stands_beside_a_sound_is_shown() -> None:
-    assert "a tone" in "".join(Tags(page((TONE, 16_000, "a tone"))).texts)
-
-
-@pytest.mark.parametrize(
-    "item", [(TONE, 15), (TONE.long(), 16_000), (TONE, True), (torch.rand(4, 5, 6), 16_000), b"RIFF"]
-)
+@pytest.mark.parametrize("item", [(TONE, 15), (TONE.long(), 16_000), (torch.rand(4, 5, 6), 16_000), b"RIFF"])
 def test_what_is_no_sound_is_not_played(item: Any) -> None:
     assert sound_in_page(item) is None
+
+
+def test_what_is_beside_a_sound_is_shown() -> None:
+    assert "a tone" in "".join(Tags(page((TONE, 16_000, "a tone"))).texts)
 
 
 def test_a_long_sound_is_cut() -> None:
@@ -254,11 +213,10 @@ def test_the_bytes_of_a_wav_file_are_played() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: pa.RecordBatch.from_pydict({"a": [*range(100)], "b": ["x"] * 100}),
         lambda: pa.table({"a": [*range(100)], "b": ["x"] * 100}),
         lambda: {"a": torch.arange(100), "b": ["x"] * 100},
-        lambda: {"a": np.arange(100), "b": ("x",) * 100},
         lambda: [{"a": number, "b": "x"} for number in range(100)],
+        lambda: pytest.importorskip("pandas").DataFrame({"a": range(100), "b": ["x"] * 100}),
     ],
 )
 def test_a_table_is_shown_as_one(make: Callable[[], Any]) -> None:
@@ -268,11 +226,6 @@ def test_a_table_is_shown_as_one(make: Callable[[], Any]) -> None:
     assert tags.found.count("td") == 12
     assert "… 100 rows in all" in tags.texts
     assert {"a", "b", "5", "'x'"} <= {*tags.texts}
-
-
-def test_a_data_frame_is_a_table() -> None:
-    pandas = pytest.importorskip("pandas")
-    assert Tags(page(pandas.DataFrame({"a": [1, 2], "b": [3, 4]}))).found.count("td") == 4
 
 
 def test_a_table_of_images_shows_them() -> None:
@@ -310,24 +263,13 @@ def test_any_item_is_shown_and_nothing_in_it_is_code() -> None:
     deep: Any = evil
     for _ in range(100):
         deep = {evil: [deep, deep]}
-    items = [
-        evil,
-        {evil: evil},
-        [evil, {}],
-        (evil, torch.rand(3)),
-        deep,
-        recursive,
-        Angry(),
-        None,
-        b"\xff" * 99,
-        "\ud83d",
-    ]
+    items = [evil, {evil: evil}, [evil, {}], (evil, torch.rand(3)), deep, recursive, Angry(), None, b"\xff" * 99]
     items += [
+        "\ud83d",
         pa.table({evil: [evil]}),
         [{evil: evil}] * 2,
         {evil: [1, 2], "b": [evil, evil]},
         set(),
-        iter("ab"),
         math.nan,
     ]
     text = page(*items)
@@ -351,7 +293,6 @@ def test_secrets_are_in_no_page() -> None:
         (wrapped(1, 2, 3), 2, "2 of 3 items"),
         (wrapped(1, 2, 3), 5, "all 3 items"),
         (wrapped(1, 2, 3).filter(bool), 2, "the first 2 items"),
-        (wrapped(1), 1, "1 of 1 items"),
         (wrapped(), 3, "no items"),
     ],
 )
@@ -377,7 +318,9 @@ def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_a_notebook_displays_the_items(displayed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     wrapped(image(), 2).map(lambda x: x).show(2)
     ((shown),) = displayed
-    assert len(pictures(shown._repr_mimebundle_()["text/html"])) == 1
+    text = shown._repr_mimebundle_()["text/html"]
+    assert len(pictures(text)) == 1
+    assert text.count("<svg") == 1
     assert capsys.readouterr().out == ""
 
 
@@ -418,26 +361,3 @@ def test_what_cannot_be_copied_is_read_itself(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.splitlines()[1:] == ["0: 'A'", "1: 'B'"]
     Held(wrapped(1, 2)).show(1)
     assert capsys.readouterr().out.splitlines()[1:] == ["0: 1"]
-
-
-def test_torchs_own_pipes_and_map_style_pipes_show_their_items(capsys: pytest.CaptureFixture[str]) -> None:
-    TorchIterableWrapper("ab").show(1)
-    ps.map.SequenceWrapper("ab").map(str.upper).show(1)
-    assert capsys.readouterr().out.splitlines() == [
-        "IterableWrapperIterDataPipe('ab')",
-        "0: 'a'",
-        "SequenceWrapper('ab').map(str.upper)",
-        "0: 'A'",
-    ]
-
-
-def test_an_error_of_a_step_is_raised(capsys: pytest.CaptureFixture[str]) -> None:
-    calls: list[Any] = []
-
-    def fail(x: Any) -> Any:
-        calls.append(x)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        wrapped(1).map(fail).show()
-    assert len(calls) == 1
