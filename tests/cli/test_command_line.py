@@ -161,7 +161,7 @@ def test_words_of_other_libraries_find_operators(
         ("distributed", "  sharding_filter ", "DataLoader2(dp, reading_service=DistributedReadingService()).\n"),
         ("repeat", ".repeat(", "  cycle "),
         ("build_vocab", ".build_vocab(*, min_freq: int = 1", ""),
-        ("share work", "  sharding_filter ", "  fullsync "),
+        ("share work", "  shard", "  fullsync "),
         ("iter.shuffle", ".shuffle(*, buffer_size", ""),
         ("Shuffler", ".shuffle(*, buffer_size", ""),
         ("IterableWrapper", "ps.iter.IterableWrapper(iterable", ""),
