@@ -1,4 +1,4 @@
-"""Each row of the page about torchdata and torchtext is run, and each of its bullets has tests that show it."""
+"""Each row of the page about torchdata and torchtext is run, and what only its bullets say."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ import requests
 import torch
 import urllib3
 from torch.utils.data import RandomSampler, WeightedRandomSampler
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 from torch.utils.data.graph_settings import apply_sharding as torchs_apply_sharding
 
 import penstock as ps
@@ -58,11 +57,11 @@ SHOWN: list[Row] = []
 """The rows that the tests of this file show."""
 
 
-def row(first: str, second: str) -> Callable[[Test], Test]:
-    """Say which row of the page a test shows, by its first two cells without backticks."""
+def row(first: str, *seconds: str) -> Callable[[Test], Test]:
+    """Say which rows of the page a test shows, by their first two cells without backticks."""
 
     def enter(test: Test) -> Test:
-        SHOWN.append((first, second))
+        SHOWN.extend((first, second) for second in seconds)
         return test
 
     return enter
@@ -118,8 +117,17 @@ def test_each_row_has_a_test_and_each_test_a_row() -> None:
 # Line by line
 
 
-def test_both_columns_import_the_same_objects(under_install: Any) -> None:
-    said = under_install(
+@row("PrototypeMultiProcessingReadingService(…)", "MultiProcessingReadingService(…)")
+@row(
+    "Batcher(datapipe=dp, batch_size=2)",
+    "Batcher(dp, batch_size=2), or source=dp: the source is called source everywhere",
+)
+@row(
+    "dp.source_datapipe, dp.datapipe, dp.datapipes",
+    "dp.source, dp.sources; under install() the old names do, too",
+)
+def test_both_columns_import_the_same_and_old_names_do(under_install: Any) -> None:
+    imported, old_names = (
         f"""
 for lines in {IMPORTS}:
     theirs, ours = {{}}, {{}}
@@ -127,37 +135,38 @@ for lines in {IMPORTS}:
         exec(line, names)
         del names["__builtins__"]
     say([*lines, theirs.keys() == ours.keys(), [name for name in theirs if theirs[name] is not ours.get(name)]])
-"""
+""",
+        """
+from torchdata.dataloader2 import CheckpointableReadingServiceInterface, PrototypeMultiProcessingReadingService
+from torchdata.datapipes.iter import Batcher, IterableWrapper
+a, b = IterableWrapper("a"), IterableWrapper("b")
+batches, pairs = a.batch(2), a.zip(b)
+class Own(CheckpointableReadingServiceInterface):
+    pass
+try:
+    Own()
+except NotImplementedError as error:
+    say(str(error))
+say([
+    PrototypeMultiProcessingReadingService is ps.MultiProcessingReadingService,
+    batches.source is batches.datapipe is batches.source_datapipe is a,
+    pairs.sources == pairs.datapipes == (a, b),
+    list(Batcher(datapipe=IterableWrapper([1, 2]), batch_size=2)) == [[1, 2]],
+])
+""",
     )
+    *said, why, last = under_install(imported + old_names)
     assert [lines[:2] for lines in said] == [[*lines] for lines in IMPORTS]
     for line, _, same_names, others in said:
         assert same_names, line
         assert {*others} <= {"functional_datapipe"}, line  # the old one takes enable_df_api_tracing, too
+    assert "derive the service from ReadingServiceInterface" in why
+    assert last == [True] * 4
     assert ps.iter.Mapper is sys.modules["penstock.pipes.iter"].Mapper
-
-
-def test_a_class_is_registered_by_the_old_name_and_by_the_new(under_install: Any) -> None:
-    code = """
-import penstock, torchdata.datapipes
-for name, register in ("old", torchdata.datapipes.functional_datapipe), ("new", penstock.functional_datapipe):
-    @register(name)
-    class Same(penstock.IterDataPipe):
-        functional_name = name
-        def __init__(self, source): self.source = source
-        def __iter__(self): yield from self.source
-    Same.__name__ = Same.__qualname__ = name.title()
-    say(list(getattr(ps.iter.IterableWrapper([1]), name)()))
-"""
-    assert under_install(code) == [[1], [1]]
-
-
-@row("PrototypeMultiProcessingReadingService(…)", "MultiProcessingReadingService(…)")
-def test_the_prototype_is_the_service(under_install: Any) -> None:
-    code = """
-from torchdata.dataloader2 import PrototypeMultiProcessingReadingService
-say(PrototypeMultiProcessingReadingService is ps.MultiProcessingReadingService)
-"""
-    assert under_install(code) == [True]
+    dp, new = pipe(1, 2), ps.iter.Batcher
+    assert [*new(dp, batch_size=2), *new(source=dp, batch_size=2)] == [[1, 2]] * 2
+    with pytest.raises(TypeError):
+        new(datapipe=dp, batch_size=2)  # type: ignore[call-arg]
 
 
 @row("from torchdata.datapipes.utils import StreamWrapper", "streams are Python's own: none is needed")
@@ -178,35 +187,6 @@ def test_a_chain_is_drawn_without_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_
     dp.visualize(tmp_path / "chain.svg")
     assert "batch" in (tmp_path / "chain.svg").read_text()
     assert str(dp) == "IterableWrapper((1, 2), deepcopy=False).batch(2)"
-
-
-@row(
-    "Batcher(datapipe=dp, batch_size=2)",
-    "Batcher(dp, batch_size=2), or source=dp: the source is called source everywhere",
-)
-def test_the_source_is_called_source(under_install: Any) -> None:
-    code = """
-from torchdata.datapipes.iter import Batcher, IterableWrapper
-say(list(Batcher(datapipe=IterableWrapper([1, 2]), batch_size=2)))
-"""
-    dp, new = pipe(1, 2), ps.iter.Batcher
-    assert [under_install(code)[0], list(new(dp, batch_size=2)), list(new(source=dp, batch_size=2))] == [[[1, 2]]] * 3
-    with pytest.raises(TypeError):
-        new(datapipe=dp, batch_size=2)  # type: ignore[call-arg]
-
-
-@row(
-    "dp.source_datapipe, dp.datapipe, dp.datapipes",
-    "dp.source, dp.sources; under install() the old names do, too",
-)
-def test_the_old_names_of_the_source_do_under_install(under_install: Any) -> None:
-    code = """
-from torchdata.datapipes.iter import IterableWrapper
-a, b = IterableWrapper("a"), IterableWrapper("b")
-batches, pairs = a.batch(2), a.zip(b)
-say([batches.source is batches.datapipe is batches.source_datapipe is a, pairs.sources == pairs.datapipes == (a, b)])
-"""
-    assert under_install(code) == [[True, True]]
 
 
 @row(
@@ -256,17 +236,6 @@ def test_a_page_that_is_missing_is_skipped(name: str, web: str) -> None:
         assert [counts["skipped"] for counts in dp.stats().values()] == [1]
 
 
-@row(
-    "bucket_by_length(…), which loses nothing and cuts by length alone",
-    "bucketbatch(…), which pools and shuffles too",
-)
-def test_of_two_ways_to_make_buckets_one_cuts_by_length_alone() -> None:
-    words = ["a", "bbb", "cc", "dddd"]
-    assert list(pipe(*words).bucket_by_length([3], 2)) == [["a", "cc"], ["bbb", "dddd"]]
-    batches = {str(list(pipe(*words).bucketbatch(2).set_seed(seed))) for seed in range(9)}
-    assert len(batches) > 1
-
-
 @row("open_files_by_fsspec()", "open_files_by_iopath(); open_files() for local files")
 def test_three_operators_open_files(tmp_path: Path) -> None:
     path = str(tmp_path / "a.txt")
@@ -280,18 +249,23 @@ def test_collate_with_a_function_is_map() -> None:
     assert list(pipe([1, 2]).collate(sum)) == list(pipe([1, 2]).map(sum)) == [3]
 
 
+@row(
+    "bucket_by_length(…), which loses nothing and cuts by length alone",
+    "bucketbatch(…), which pools and shuffles too",
+)
+def test_of_two_ways_to_make_buckets_one_cuts_by_length_alone() -> None:
+    words = ["a", "bbb", "cc", "dddd"]
+    assert list(pipe(*words).bucket_by_length([3], 2)) == [["a", "cc"], ["bbb", "dddd"]]
+    assert len({str(list(pipe(*words).bucketbatch(2).set_seed(seed))) for seed in range(9)}) > 1
+
+
 # What a pipeline might notice, by operator
 
 
-@row("add_index", "yields new dicts")
-def test_add_index_leaves_the_dicts_of_its_source_alone() -> None:
+@row("add_index", "yields new dicts", "an item that is no dict is a TypeError")
+def test_add_index_yields_new_dicts() -> None:
     item = {"x": 1}
-    assert list(pipe(item).add_index()) == [{"x": 1, "index": 0}]
-    assert item == {"x": 1}
-
-
-@row("add_index", "an item that is no dict is a TypeError")
-def test_add_index_needs_dicts() -> None:
+    assert [*pipe(item).add_index(), item] == [{"x": 1, "index": 0}, {"x": 1}]
     with pytest.raises(TypeError, match="a number is put into a dict"):
         list(pipe(1).add_index())
 
@@ -307,22 +281,19 @@ def test_async_map_batches_runs_inside_an_event_loop() -> None:
     assert asyncio.run(main()) == [2, 4, 6]
 
 
-@row("bucketbatch", "has a length")
-def test_bucketbatch_has_a_length() -> None:
+@row(
+    "bucketbatch",
+    "has a length",
+    "a sort_key must return a sorted list of all items",
+    "with several buckets all batches of a pool are shuffled",
+)
+def test_bucketbatch_has_all_items_and_shuffles_the_batches_of_a_pool() -> None:
     dp = pipe(*range(7)).bucketbatch(3)
     assert len(dp) == len(list(dp)) == 3
-
-
-@row("bucketbatch", "a sort_key must return a sorted list of all items")
-def test_bucketbatch_needs_all_items_from_its_sort_key() -> None:
     with pytest.raises(ValueError, match="got a bucket of 7 items and returned 1"):
         list(pipe(*range(7)).bucketbatch(3, sort_key=lambda bucket: bucket[:1]))
     with pytest.raises(TypeError, match="returns it sorted"):
         list(pipe(*range(7)).bucketbatch(3, sort_key=lambda bucket: bucket.sort()))
-
-
-@row("bucketbatch", "with several buckets all batches of a pool are shuffled")
-def test_bucketbatch_shuffles_the_batches_of_all_buckets_of_a_pool() -> None:
     buckets: list[set[int]] = []
 
     def noted(bucket: list[int]) -> list[int]:
@@ -335,57 +306,42 @@ def test_bucketbatch_shuffles_the_batches_of_all_buckets_of_a_pool() -> None:
     assert came_from not in (sorted(came_from), sorted(came_from, reverse=True))
 
 
-@row("check_hash", "takes text, upper-case digests and all of hashlib's hashes of fixed length")
-def test_check_hash_takes_text_and_any_hash() -> None:
+@row(
+    "check_hash",
+    "takes text, upper-case digests and all of hashlib's hashes of fixed length",
+    "a stream goes back to where it stood",
+)
+def test_check_hash_takes_any_hash_and_sets_a_stream_back() -> None:
     names = [name for name in hashlib.algorithms_guaranteed if hashlib.new(name).digest_size]
     assert len(names) > 8
     for name in names:
         digest = hashlib.new(name, b"one").hexdigest().upper()
         assert list(pipe(("a", "one")).check_hash({"a": digest}, name)) == [("a", "one")]
-
-
-@row("check_hash", "a stream goes back to where it stood")
-def test_check_hash_sets_a_stream_back() -> None:
     stream = io.BytesIO(b"..one")
     stream.seek(2)
     dp = pipe(("a", stream)).check_hash({"a": hashlib.sha256(b"one").hexdigest()})
     assert contents(dp) == [("a", b"one")]
 
 
-@pytest.fixture
-def numbers_parquet(tmp_path: Path) -> str:
-    """The path of a Parquet file with a column `n`."""
-    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "numbers.parquet")
-    return str(tmp_path / "numbers.parquet")
-
-
-@row("dataframe, load_parquet_as_df", "give pyarrow.Table")
-def test_tables_are_those_of_arrow(numbers_parquet: str) -> None:
-    made = [*pipe({"n": 1}, {"n": 2}).dataframe(), *pipe(numbers_parquet).load_parquet_as_df()]
-    assert made == [pa.table({"n": [1, 2]})] * 2
-
-
-@row("dataframe, load_parquet_as_df", "dtype is a pyarrow schema or type, device has no effect")
-@pytest.mark.parametrize("dtype", [pa.schema([("n", pa.int16())]), pa.struct([("n", pa.int16())]), pa.int16()])
-def test_the_dtype_of_a_table_is_arrows(dtype: Any, numbers_parquet: str) -> None:
-    told = {"dtype": dtype, "columns": ["n"], "device": "anything"}
-    made = [*pipe({"n": 1}, {"n": 2}).dataframe(**told), *pipe(numbers_parquet).load_parquet_as_df(**told)]
-    assert [table.schema for table in made] == [pa.schema([("n", pa.int16())])] * 2
-
-
+@row("dataframe, load_parquet_as_df", "give pyarrow.Table", "dtype is a pyarrow schema or type, device has no effect")
 @row("dataframe, load_parquet_as_df", "a column that a file lacks is a KeyError")
-def test_a_column_that_a_file_lacks_is_an_error(numbers_parquet: str) -> None:
+def test_tables_are_those_of_arrow(tmp_path: Path) -> None:
+    path, rows = str(tmp_path / "numbers.parquet"), ({"n": 1}, {"n": 2})
+    pq.write_table(pa.table({"n": [1, 2]}), path)
+    assert [*pipe(*rows).dataframe(), *pipe(path).load_parquet_as_df()] == [pa.table({"n": [1, 2]})] * 2
+    schema = pa.schema([("n", pa.int16())])
+    for dtype in (schema, pa.struct([("n", pa.int16())]), pa.int16()):
+        told = {"dtype": dtype, "columns": ["n"], "device": "anything"}
+        made = [*pipe(*rows).dataframe(**told), *pipe(path).load_parquet_as_df(**told)]
+        assert [table.schema for table in made] == [schema] * 2
     with pytest.raises(KeyError, match="no column 'm'"):
-        list(pipe(numbers_parquet).load_parquet_as_df(columns=["m"]))
-
-
-@row("decompress", "finds the type by content first")
-def test_decompress_finds_the_type_by_content() -> None:
-    assert contents(stream_of("a.bz2", gzip.compress(b"one")).decompress()) == [("a.bz2", b"one")]
+        list(pipe(path).load_parquet_as_df(columns=["m"]))
 
 
 @row(
     "decompress",
+    "finds the type by content first",
+    "damage is an OSError that names the path",
     "gives the decompressed stream of a .tar.gz, and leaves tar and zip as they are, so that "
     ".decompress().load_from_tar() works",
 )
@@ -402,86 +358,66 @@ def test_decompress_leaves_archives_to_their_loaders() -> None:
     ((_, opened),) = stream_of("t.tar.gz", packed).decompress(file_type="tar")
     with opened:
         assert isinstance(opened, tarfile.TarFile)
-
-
-@row("decompress", "damage is an OSError that names the path")
-def test_damage_is_an_error_that_names_the_path() -> None:
-    ((_, stream),) = stream_of("folder/a.gz", gzip.compress(b"one")[:-4]).decompress()
+    assert contents(stream_of("a.bz2", gzip.compress(b"one")).decompress()) == [("a.bz2", b"one")]
     with pytest.raises(OSError, match="folder/a.gz"):
-        stream.read()
+        contents(stream_of("folder/a.gz", gzip.compress(b"one")[:-4]).decompress())
 
 
-@row("drop, slice, flatten", "negative indices count from the end")
-def test_negative_fields_count_from_the_end() -> None:
-    assert list(pipe((1, 2, 3)).drop(-1)) == [(1, 2)]
-    assert list(pipe((1, 2, 3)).slice([-1])) == [(3,)]
-    assert list(pipe(((1, 2), (3, 4))).flatten(-1)) == [((1, 2), 3, 4)]
-
-
-@row("drop, slice, flatten", "flatten(0) flattens column 0")
-def test_the_first_field_is_flattened() -> None:
-    assert list(pipe(((1, 2), (3, 4))).flatten(0)) == [(1, 2, (3, 4))]
-
-
-@row("drop, slice, flatten", 'slice("missing") gives {} with a warning')
-def test_a_field_that_is_missing_is_warned_of() -> None:
+@row(
+    "drop, slice, flatten",
+    "negative indices count from the end",
+    "flatten(0) flattens column 0",
+    'slice("missing") gives {} with a warning',
+    "items that are strings, arrays or tensors are a TypeError",
+)
+def test_fields_are_counted_from_both_ends_and_warned_of() -> None:
+    assert [*pipe((1, 2, 3)).drop(-1), *pipe((1, 2, 3)).slice([-1])] == [(1, 2), (3,)]
+    pairs = pipe(((1, 2), (3, 4)))
+    assert [*pairs.flatten(-1), *pairs.flatten(0)] == [((1, 2), 3, 4), (1, 2, (3, 4))]
+    for item in ("text", np.zeros(2), torch.zeros(2)):
+        for dp in (pipe(item).drop(0), pipe(item).slice(0), pipe(item).flatten()):
+            with pytest.raises(TypeError, match="only tuples, lists and dicts have fields"):
+                list(dp)
     with pytest.warns(UserWarning, match="lacks fields that were named: 'missing'"):
         assert list(pipe({"x": 1}).slice("missing")) == [{}]
 
 
-@row("drop, slice, flatten", "items that are strings, arrays or tensors are a TypeError")
-@pytest.mark.parametrize("item", ["text", np.zeros(2), torch.zeros(2)], ids=["string", "array", "tensor"])
-def test_what_has_no_fields_is_an_error(item: Any) -> None:
-    for dp in (pipe(item).drop(0), pipe(item).slice(0), pipe(item).flatten()):
-        with pytest.raises(TypeError, match="only tuples, lists and dicts have fields"):
-            list(dp)
-
-
-@row("groupby", "buffer_size=0 is refused")
-def test_groupby_needs_room() -> None:
-    with pytest.raises(ValueError, match="buffer_size"):
-        pipe(1).groupby(str, buffer_size=0)
-
-
-@row("groupby", "bad arguments are a ValueError")
+@row("groupby", "buffer_size=0 is refused", "bad arguments are a ValueError")
 def test_groupby_refuses_sizes_that_do_not_fit() -> None:
-    for wrong in ({"group_size": 0}, {"group_size": 3, "buffer_size": 2}, {"guaranteed_group_size": 2}):
-        with pytest.raises(ValueError, match="must be"):
+    for wrong in (
+        {"buffer_size": 0},
+        {"group_size": 0},
+        {"group_size": 3, "buffer_size": 2},
+        {"guaranteed_group_size": 2},
+    ):
+        with pytest.raises(ValueError, match="_size must be"):
             pipe(1).groupby(str, **wrong)
 
 
-class Counting:
-    """Numbers, each of which is counted when it is read."""
-
-    def __init__(self, make: Callable[[int], Any]) -> None:
-        self.read: list[int] = []
-        self.make = make
-
-    def __call__(self, number: int) -> Any:
-        self.read.append(number)
-        return self.make(number)
-
-
-@row("in_memory_cache", "measures items by their real size")
-@row("in_memory_cache", "over the limit, what is kept comes from memory and the rest from the source")
+@row(
+    "in_memory_cache",
+    "measures items by their real size",
+    "over the limit, what is kept comes from memory and the rest from the source",
+)
+@row("in_memory_cache", "a full pass never touches the source")
 def test_a_cache_keeps_what_fits_by_its_real_size() -> None:
-    make = Counting(lambda number: torch.zeros(400 * 2**10, dtype=torch.uint8))
-    dp = pipe(*range(10)).map(make).in_memory_cache(size=1)
+    read: list[int] = []
+
+    def made(number: int) -> Any:
+        read.append(number)
+        return torch.zeros(400 * 2**10, dtype=torch.uint8)
+
+    dp = pipe(*range(10)).map(made).in_memory_cache(size=1)
     with pytest.warns(UserWarning, match="has room for 2 items"):
         first = list(dp)
-    make.read.clear()
+    read.clear()
     again = list(dp)
-    assert len(again) == 10
     assert [kept is item for kept, item in zip(first, again, strict=True)] == [True] * 2 + [False] * 8
-    assert {*range(2, 10)} <= {*make.read}
-
-
-@row("in_memory_cache", "a full pass never touches the source")
-def test_a_full_cache_leaves_its_source_alone() -> None:
-    make = Counting(str)
-    dp = pipe(*range(3)).map(make).in_memory_cache()
-    assert list(dp) == list(dp) == ["0", "1", "2"]
-    assert make.read == [0, 1, 2]
+    assert {*range(2, 10)} <= {*read}
+    read.clear()
+    dp = pipe(0, 1).map(made).in_memory_cache()
+    assert len([*dp, *dp]) == 4
+    assert read == [0, 1]
 
 
 @row("lines_to_paragraphs", "each call of joiner has a list of its own")
@@ -517,7 +453,7 @@ def rar_of(name: bytes = b"a.txt", flags: int = 0) -> bytes:
     return RAR[:20] + header + RAR[57:]
 
 
-@row("load_from_rar", "cut, corrupt and encrypted archives raise")
+@row("load_from_rar", "cut, corrupt and encrypted archives raise", "names that lead out of the archive are refused")
 def test_a_broken_rar_is_an_error() -> None:
     rarfile = pytest.importorskip("rarfile")
     assert contents(stream_of("r", rar_of()).load_from_rar()) == [("r/a.txt", b"one")]
@@ -526,37 +462,23 @@ def test_a_broken_rar_is_an_error() -> None:
             contents(stream_of("r", broken).load_from_rar())
     with pytest.raises(RuntimeError, match=r"'a.txt' is encrypted"):
         list(stream_of("r", rar_of(flags=0x04)).load_from_rar())
-
-
-@row("load_from_rar", "names that lead out of the archive are refused")
-def test_a_name_that_leads_out_of_a_rar_is_refused() -> None:
-    pytest.importorskip("rarfile")
     with pytest.raises(ValueError, match="no name within it"):
         list(stream_of("r", rar_of(b"../ab")).load_from_rar())
-
-
-ARCHIVES = [
-    pytest.param("load_from_tar", tar_of({"a": b"one", "b": b"two"}, ""), id="tar"),
-    pytest.param("load_from_zip", zip_of({"a": b"one", "b": b"two"}), id="zip"),
-]
 
 
 @row(
     "load_from_tar, load_from_zip",
     "a member can be read as long as a reference to it exists, even after later members",
 )
-@pytest.mark.parametrize(("load", "content"), ARCHIVES)
-def test_members_are_read_in_any_order(load: str, content: bytes) -> None:
-    (_, first), (_, second) = getattr(stream_of("pack", content), load)()
-    assert (second.read(), first.read()) == (b"two", b"one")
-
-
 @row("load_from_tar, load_from_zip", "streams close by themselves")
-@pytest.mark.parametrize(("load", "content"), ARCHIVES)
-def test_an_archive_that_was_read_is_closed(load: str, content: bytes) -> None:
-    stream = io.BytesIO(content)
-    assert len(list(getattr(pipe(("pack", stream)), load)())) == 2
-    assert stream.closed
+def test_members_are_read_in_any_order_and_archives_close() -> None:
+    files = {"a": b"one", "b": b"two"}
+    for load, content in (("load_from_tar", tar_of(files, "")), ("load_from_zip", zip_of(files))):
+        stream = io.BytesIO(content)
+        (_, first), (_, second) = getattr(pipe(("pack", stream)), load)()
+        assert (second.read(), first.read()) == (b"two", b"one")
+        del first, second
+        assert stream.closed
 
 
 @row(
@@ -588,47 +510,31 @@ TFRECORD = bytes.fromhex("1e00000000000000d9dc12320a1c0a0b0a016e12061a040a020307
 """A file of one example, in which `n` is [3, 7], and `b` is x and y."""
 
 
-@pytest.fixture
-def tfrecord_libraries() -> None:
+@row("load_from_tfrecord", "checksums are verified", "names come sorted, or in the order of spec")
+@row("load_from_tfrecord", "bytes keep their shape", "needs no TensorFlow")
+def test_a_tfrecord_is_verified_and_read_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("google_crc32c")
     pytest.importorskip("google.protobuf")
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
 
+    def read(content: bytes, *spec: Any) -> Any:
+        [example] = stream_of("a", content).load_from_tfrecord(*spec)
+        return example
 
-@row("load_from_tfrecord", "checksums are verified")
-@pytest.mark.usefixtures("tfrecord_libraries")
-def test_the_checksums_of_a_tfrecord_are_verified() -> None:
+    assert read(TFRECORD)["n"].tolist() == [3, 7]
+    assert ([*read(TFRECORD)], [*read(TFRECORD, {"n": None, "b": None})]) == (["b", "n"], ["n", "b"])
+    assert read(TFRECORD, {"b": ((2, 1), None)}) == {"b": [[b"x"], [b"y"]]}
     for at in (8, -4):
         content = bytearray(TFRECORD)
         content[at : at + 4 or None] = bytes(4)
         with pytest.raises(RuntimeError, match="checksum"):
-            list(stream_of("a", bytes(content)).load_from_tfrecord())
-
-
-@row("load_from_tfrecord", "names come sorted, or in the order of spec")
-@pytest.mark.usefixtures("tfrecord_libraries")
-def test_the_names_of_a_tfrecord_are_sorted() -> None:
-    (sorted_by_name,) = stream_of("a", TFRECORD).load_from_tfrecord()
-    (as_asked,) = stream_of("a", TFRECORD).load_from_tfrecord({"n": None, "b": None})
-    assert ([*sorted_by_name], [*as_asked]) == (["b", "n"], ["n", "b"])
-
-
-@row("load_from_tfrecord", "bytes keep their shape")
-@pytest.mark.usefixtures("tfrecord_libraries")
-def test_bytes_of_a_tfrecord_keep_their_shape() -> None:
-    assert list(stream_of("a", TFRECORD).load_from_tfrecord({"b": ((2, 1), None)})) == [{"b": [[b"x"], [b"y"]]}]
-
-
-@row("load_from_tfrecord", "needs no TensorFlow")
-@pytest.mark.usefixtures("tfrecord_libraries")
-def test_a_tfrecord_is_read_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    (example,) = stream_of("a", TFRECORD).load_from_tfrecord()
-    assert example["n"].tolist() == [3, 7]
+            read(bytes(content))
 
 
 @row(
     "max_token_bucketize",
     'an item longer than max_token_count is a ValueError, unless max_len or on_error="skip" leaves it out',
+    "items of one length come in the order of arrival",
 )
 @pytest.mark.filterwarnings("ignore:.*skip")
 def test_an_item_that_fits_no_batch_is_an_error_or_left_out() -> None:
@@ -636,10 +542,6 @@ def test_an_item_that_fits_no_batch_is_an_error_or_left_out() -> None:
         list(pipe("aaa", "b").max_token_bucketize(2))
     assert list(pipe("aaa", "b").max_token_bucketize(2, max_len=2)) == [["b"]]
     assert list(pipe("aaa", "b").max_token_bucketize(2, on_error="skip")) == [["b"]]
-
-
-@row("max_token_bucketize", "items of one length come in the order of arrival")
-def test_items_of_one_length_come_as_they_arrive() -> None:
     items = [{"n": n} for n in (5, 1, 4, 2)]  # which cannot be compared
     assert list(pipe(*items).max_token_bucketize(2, len_fn=len)) == [items[:2], items[2:]]
 
@@ -649,15 +551,10 @@ def cached(folder: Path, steps: Callable[[Any], Any], source: Any) -> Any:
     return steps(source.on_disk_cache(lambda name: str(folder / name))).end_caching(same_filepath_fn=True)
 
 
-@row("on_disk_cache … end_caching", "items come in the order of the source")
-def test_files_come_in_the_order_of_the_source(tmp_path: Path) -> None:
-    (tmp_path / "b").write_text("is there")
-    dp = cached(tmp_path, lambda missing: missing.map(lambda name: (name, b"")), pipe("a", "b", "c"))
-    assert list(dp) == [str(tmp_path / name) for name in "abc"]
-
-
 @row(
     "on_disk_cache … end_caching",
+    "items come in the order of the source",
+    "sharding_filter between is refused",
     "the steps between run once for each missing item, so that prefetch or threadpool_map there does not overlap "
     "items: put sharding_filter before and read with workers",
 )
@@ -665,7 +562,7 @@ def test_the_steps_between_run_for_one_item_at_a_time(tmp_path: Path) -> None:
     there: list[list[str]] = []
 
     def noted(name: str) -> tuple[str, bytes]:
-        there.append(sorted(os.listdir(tmp_path)))
+        there.append(sorted(name for name in os.listdir(tmp_path) if not name.startswith(".penstock-")))
         return name, b""
 
     def steps(missing: Any) -> Any:
@@ -675,12 +572,9 @@ def test_the_steps_between_run_for_one_item_at_a_time(tmp_path: Path) -> None:
         dp = cached(tmp_path, steps, pipe("a", "b", "c").sharding_filter())
         apply_sharding(dp, 2, part)
         assert list(dp) == [str(tmp_path / name) for name in "abc"[part::2]]
-    files = [[name for name in names if not name.startswith(".penstock-")] for names in there]
-    assert files == [[], ["a"], ["a", "c"]]  # each item begins when the file of the one before is whole
-
-
-@row("on_disk_cache … end_caching", "sharding_filter between is refused")
-def test_steps_between_cannot_be_sharded(tmp_path: Path) -> None:
+    assert there == [[], ["a"], ["a", "c"]]  # each item begins when the file of the one before is whole
+    (tmp_path / "a").unlink()
+    assert list(cached(tmp_path, steps, pipe("a", "b", "c"))) == [str(tmp_path / name) for name in "abc"]
     with pytest.raises(ValueError, match="do it before on_disk_cache"):
         cached(tmp_path, lambda missing: missing.sharding_filter(), pipe("a"))
 
@@ -703,51 +597,47 @@ def test_a_cache_needs_no_promise_files(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a", "a.promise"]
 
 
-PARSERS = ["parse_csv", "parse_csv_as_dict", "readlines"]
+PARSERS = ("parse_csv", "parse_csv_as_dict", "readlines")
 
 
-@row("parse_csv, parse_csv_as_dict, readlines", "bytes are decoded as a stream: UTF-16 and a BOM work")
+@row(
+    "parse_csv, parse_csv_as_dict, readlines",
+    "bytes are decoded as a stream: UTF-16 and a BOM work",
+    "readlines strips line ends at the end only",
+)
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_bytes_are_decoded_as_a_stream(encoding: str) -> None:
-    dp = stream_of("a", "x,y\nĊ,2\n".encode(encoding))  # in UTF-16, one byte of this letter is a line feed
-    assert list(dp.parse_csv(encoding=encoding)) == [["x", "y"], ["Ċ", "2"]]
-    dp = stream_of("a", "x,y\nĊ,2\n".encode(encoding))
-    assert list(dp.parse_csv_as_dict(encoding=encoding)) == [{"x": "Ċ", "y": "2"}]
-    dp = stream_of("a", "x,y\nĊ,2\n".encode(encoding))
-    assert list(dp.readlines(decode=True, encoding=encoding)) == [("a", "x,y"), ("a", "Ċ,2")]
-
-
-@row("parse_csv, parse_csv_as_dict, readlines", "wrong arguments raise when the operator is made")
-@pytest.mark.parametrize("name", PARSERS)
-def test_wrong_arguments_of_parsers_raise_at_once(name: str) -> None:
-    with pytest.raises(LookupError, match="no-such-code"):
-        getattr(pipe(), name)(encoding="no-such-code")
-    with pytest.raises(TypeError, match="delimeter"):
-        getattr(pipe(), name)(delimeter=";")
-
-
-@row("parse_csv, parse_csv_as_dict, readlines", "errors name the path, and those of CSV the line")
-@pytest.mark.parametrize("name", PARSERS)
-def test_errors_of_parsers_say_where(name: str) -> None:
-    with pytest.raises(UnicodeDecodeError) as caught:
-        list(getattr(stream_of("folder/a", b"x\n\xff\n"), name)(decode=True, errors="strict"))
-    assert "folder/a" in caught.value.__notes__[0]
-    if name != "readlines":
-        with pytest.raises(csv.Error, match="line 2: ") as caught_csv:
-            list(getattr(stream_of("folder/a", b'x\n"y'), name)(strict=True))
-        assert "folder/a" in caught_csv.value.__notes__[0]
-
-
-@row("parse_csv, parse_csv_as_dict, readlines", "readlines strips line ends at the end only")
-def test_readlines_strips_the_end_of_a_line() -> None:
     assert list(stream_of("a", b"\rone\r\n").readlines()) == [("a", b"\rone")]
 
+    def dp() -> Any:
+        return stream_of("a", "x,y\nĊ,2\n".encode(encoding))  # in UTF-16, one byte of this letter is a line feed
 
+    assert list(dp().parse_csv(encoding=encoding)) == [["x", "y"], ["Ċ", "2"]]
+    assert list(dp().parse_csv_as_dict(encoding=encoding)) == [{"x": "Ċ", "y": "2"}]
+    assert list(dp().readlines(decode=True, encoding=encoding)) == [("a", "x,y"), ("a", "Ċ,2")]
+
+
+@row(
+    "parse_csv, parse_csv_as_dict, readlines",
+    "wrong arguments raise when the operator is made",
+    "errors name the path, and those of CSV the line",
+)
 @row("parse_json_files", "invalid JSON is an error that names the path")
-def test_invalid_json_is_an_error() -> None:
-    with pytest.raises(json.JSONDecodeError) as caught:
-        list(stream_of("folder/a", b"{").parse_json_files())
-    assert "folder/a" in caught.value.__notes__[0]
+def test_errors_of_parsers_name_the_path() -> None:
+    text = {"decode": True, "errors": "strict"}
+    for name, content, options, error in [
+        *((name, b"x\n\xff\n", text, UnicodeDecodeError) for name in PARSERS),
+        *((name, b'x\n"y', {"strict": True}, csv.Error) for name in PARSERS[:2]),
+        ("parse_json_files", b"{", {}, json.JSONDecodeError),
+    ]:
+        with pytest.raises(error, match="line 2: " if error is csv.Error else None) as caught:
+            list(getattr(stream_of("folder/a", content), name)(**options))
+        assert "folder/a" in caught.value.__notes__[0]
+    for name in PARSERS:
+        with pytest.raises(LookupError, match="no-such-code"):
+            getattr(pipe(), name)(encoding="no-such-code")
+        with pytest.raises(TypeError, match="delimeter"):
+            getattr(pipe(), name)(delimeter=";")
 
 
 @row("read_from_http", "timeout=None is 60 s of silence")
@@ -765,33 +655,22 @@ def test_a_silent_server_is_waited_for_a_minute(monkeypatch: pytest.MonkeyPatch)
     assert waits == [60, (None, None)]
 
 
-@row("read_from_http", "content-encodings are decoded")
-def test_what_is_encoded_for_the_way_is_decoded(web: str) -> None:
+@row("read_from_http", "content-encodings are decoded", "a body that breaks off is an error")
+@row("read_from_gdrive", "sharing links and today's confirmation page work")
+def test_pages_of_the_web_are_decoded_whole_and_confirmed(web: str) -> None:
     assert contents(pipe(f"{web}/gzip").read_from_http()) == [(f"{web}/gzip", CONTENT)]
-
-
-@row("read_from_http", "a body that breaks off is an error")
-def test_a_body_that_breaks_off_is_an_error(web: str) -> None:
     ((_, stream),) = pipe(f"{web}/truncated").read_from_http()
     with pytest.raises(urllib3.exceptions.ProtocolError):
         stream.read()
-
-
-@row("read_from_gdrive", "sharing links and today's confirmation page work")
-def test_a_shared_file_that_needs_a_confirmation_is_read(web: str) -> None:
     # The server stands in for Google's: as a proxy, it is asked for their URLs.
     dp = pipe("http://drive.google.com/file/d/large/view").read_from_gdrive(proxies={"http": web})
     assert contents(dp) == [("large.txt", LARGE)]
 
 
-@row("rows2columnar", "a missing key is named")
-def test_a_key_that_a_row_lacks_is_named() -> None:
+@row("rows2columnar", "a missing key is named", "a row of the wrong length is a ValueError")
+def test_rows_that_do_not_fit_the_columns_are_errors() -> None:
     with pytest.raises(KeyError, match="a row has no 'b': it has 'a'"):
         list(pipe([{"a": 1}]).rows2columnar(["a", "b"]))
-
-
-@row("rows2columnar", "a row of the wrong length is a ValueError")
-def test_a_row_of_the_wrong_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="a row has 1 values"):
         list(pipe([(1, 2), (1,)]).rows2columnar(["a", "b"]))
 
@@ -818,37 +697,32 @@ def test_samplers_of_any_arguments_work() -> None:
     assert list(drawn) == [1, 1, 1, 1]
 
 
-SAVERS = ["save_to_disk", "save_by_fsspec", "save_by_iopath"]
+@row("save_to_disk, save_by_fsspec, save_by_iopath", "local files appear whole or not at all", "folders are made")
+@pytest.mark.parametrize("name", ["save_to_disk", "save_by_fsspec", "save_by_iopath"])
+def test_a_saved_file_appears_whole_and_folders_are_made(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder" / "a"
+    assert list(getattr(pipe((str(path), "one")), name)()) == [str(path)]
+    assert path.read_text() == "one"
 
-
-@row("save_to_disk, save_by_fsspec, save_by_iopath", "local files appear whole or not at all")
-@pytest.mark.parametrize("name", SAVERS)
-def test_a_file_appears_whole_or_not_at_all(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*paths: str) -> None:
         raise OSError("the last step fails")
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="the last step fails"):
-        list(getattr(pipe((str(tmp_path / "a"), "one")), name)())
-    assert os.listdir(tmp_path) == []
+        list(getattr(pipe((str(tmp_path / "b"), "one")), name)())
+    assert os.listdir(tmp_path) == ["folder"]
 
 
-@row("save_to_disk, save_by_fsspec, save_by_iopath", "folders are made")
-@pytest.mark.parametrize("name", SAVERS)
-def test_folders_of_files_are_made(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "a"
-    assert list(getattr(pipe((str(path), "one")), name)()) == [str(path)]
-    assert path.read_text() == "one"
-
-
-@row("zip_with_iter", "a key that the reference does not have is a KeyError that names it")
-def test_a_key_without_a_match_is_named() -> None:
+@row(
+    "zip_with_iter",
+    "a key that the reference does not have is a KeyError that names it",
+    "the error for a duplicate key names it",
+)
+def test_a_key_without_a_match_or_twice_is_named() -> None:
     with pytest.raises(KeyError, match="no item with the key 3"):
         list(pipe(1, 3).zip_with_iter(pipe(1, 2), key_fn=int))
-
-
-@row("zip_with_iter", "the error for a duplicate key names it")
-def test_a_key_that_comes_twice_is_named() -> None:
     with pytest.raises(ValueError, match="has the key 1 twice"):
         list(pipe(2).zip_with_iter(pipe(1, 1, 2), key_fn=int))
 
@@ -856,181 +730,66 @@ def test_a_key_that_comes_twice_is_named() -> None:
 # From torchtext
 
 
-@pytest.fixture
-def sst2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A root that has a small archive of SST2 already."""
+@row('torchtext.datasets.SST2(root, split="train")', 'ps.datasets.SST2(root, "train")')
+@row("SST2(root), which gives all splits", 'SST2(root, ("train", "dev", "test")); without a split it is the first')
+def test_splits_of_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {
         "train": "sentence\tlabel\ngood\t1\n",
         "dev": "sentence\tlabel\nbad\t0\n",
         "test": "n\tsentence\n0\tdull\n",
     }
     content = zip_of({f"SST-2/{split}.tsv": text.encode() for split, text in lines.items()})
-    ((name, archive),) = ps.datasets.SST2.resources.items()
+    sst2 = ps.datasets.SST2
+    ((name, archive),) = sst2.resources.items()
     small = replace(archive, sha256=hashlib.sha256(content).hexdigest(), md5=None, size=len(content))
-    monkeypatch.setattr(ps.datasets.SST2, "resources", {name: small})
-    monkeypatch.setattr(ps.datasets.SST2, "splits", dict.fromkeys(lines, 1))
+    monkeypatch.setattr(sst2, "resources", {name: small})
+    monkeypatch.setattr(sst2, "splits", dict.fromkeys(lines, 1))
     (tmp_path / "sst2").mkdir()
     (tmp_path / "sst2" / archive.name).write_bytes(content)
-    return str(tmp_path)
-
-
-@row('torchtext.datasets.SST2(root, split="train")', 'ps.datasets.SST2(root, "train")')
-def test_a_split_of_a_data_set(sst2: str) -> None:
-    assert list(ps.datasets.SST2(sst2, "train")) == [("good", 1)]
-
-
-@row("SST2(root), which gives all splits", 'SST2(root, ("train", "dev", "test")); without a split it is the first')
-def test_several_splits_of_a_data_set(sst2: str) -> None:
-    splits = ps.datasets.SST2(sst2, ("train", "dev", "test"))
+    splits = sst2(tmp_path, ("train", "dev", "test"))
     assert [list(chain) for chain in splits] == [[("good", 1)], [("bad", 0)], [("dull",)]]
-    assert list(ps.datasets.SST2(sst2)) == [("good", 1)]
-
-
-TOKENS = [["a", "b"], ["b", "c"], ["c", "b"]]
+    assert list(sst2(tmp_path, "train")) == list(sst2(tmp_path)) == [("good", 1)]
 
 
 @row(
     'build_vocab_from_iterator(tokens, min_freq=2, specials=["<unk>"])',
     'ps.build_vocab(tokens, min_freq=2, specials=["<unk>"]), or dp.build_vocab(…) on a chain',
 )
-def test_a_vocabulary_is_built() -> None:
-    vocab = ps.build_vocab(TOKENS, min_freq=2, specials=["<unk>"])
-    assert vocab.get_itos() == ["<unk>", "b", "c"]
-    assert pipe(*TOKENS).build_vocab(min_freq=2, specials=["<unk>"]) == vocab
-
-
 @row('vocab.set_default_index(vocab["<unk>"])', 'the same, or build_vocab(…, default="<unk>")')
-def test_a_vocabulary_has_a_default() -> None:
-    vocab = ps.build_vocab(TOKENS, specials=["<unk>"])
+@row("torch.save(vocab, path)", "vocab.save(url), ps.Vocab.load(url)")
+def test_a_vocabulary_is_built_and_saved(tmp_path: Path) -> None:
+    tokens = [["a", "b"], ["b", "c"], ["c", "b"]]
+    vocab = ps.build_vocab(tokens, min_freq=2, specials=["<unk>"])
+    assert vocab.get_itos() == ["<unk>", "b", "c"]
+    assert pipe(*tokens).build_vocab(min_freq=2, specials=["<unk>"]) == vocab
     with pytest.raises(KeyError, match="'other'"):
         vocab["other"]
     vocab.set_default_index(vocab["<unk>"])
     assert vocab["other"] == 0
-    assert ps.build_vocab(TOKENS, specials=["<unk>"], default="<unk>") == vocab
+    assert ps.build_vocab(tokens, min_freq=2, specials=["<unk>"], default="<unk>") == vocab
     with pytest.raises(ValueError, match="twice"):
-        ps.build_vocab(TOKENS, specials=["<unk>", "<unk>"])
-
-
-@row("vocab(tokens), vocab[token], token in vocab, lookup_token, lookup_tokens, get_itos, get_stoi", "the same")
-def test_a_vocabulary_is_asked_as_ever() -> None:
-    vocab = ps.Vocab(["a", "b"])
-    assert (vocab(["b", "a"]), vocab["b"], "b" in vocab, "c" in vocab) == ([1, 0], 1, True, False)
-    assert (vocab.lookup_token(1), vocab.lookup_tokens([1, 0])) == ("b", ["b", "a"])
-    assert (vocab.get_itos(), vocab.get_stoi()) == (["a", "b"], {"a": 0, "b": 1})
-
-
-@row("vocab.lookup_indices(tokens)", "vocab(tokens)")
-def test_a_vocabulary_is_called_for_ids() -> None:
-    assert ps.Vocab(["a", "b"])(["b", "a"]) == [1, 0]
-
-
-@row("torchtext.vocab.vocab(ordered_dict)", "ps.Vocab(tokens)")
-def test_a_vocabulary_keeps_the_order_of_its_tokens() -> None:
-    assert ps.Vocab(OrderedDict(b=1, a=5)).get_itos() == ["b", "a"]
-
-
-@row("torch.save(vocab, path)", "vocab.save(url), ps.Vocab.load(url)")
-def test_a_vocabulary_is_saved(tmp_path: Path) -> None:
-    vocab = ps.Vocab(["b", "a"])
+        ps.build_vocab(tokens, specials=["<unk>", "<unk>"])
     vocab.save(str(tmp_path / "vocab.json"))
     assert ps.Vocab.load(str(tmp_path / "vocab.json")) == vocab
 
 
-# The bullets
+@row("vocab(tokens), vocab[token], token in vocab, lookup_token, lookup_tokens, get_itos, get_stoi", "the same")
+@row("vocab.lookup_indices(tokens)", "vocab(tokens)")
+@row("torchtext.vocab.vocab(ordered_dict)", "ps.Vocab(tokens)")
+def test_a_vocabulary_is_asked_as_ever() -> None:
+    vocab = ps.Vocab(OrderedDict(b=1, a=5))
+    assert (vocab(["a", "b"]), vocab["a"], "a" in vocab, "c" in vocab) == ([1, 0], 1, True, False)
+    assert (vocab.lookup_token(1), vocab.lookup_tokens([1, 0])) == ("a", ["a", "b"])
+    assert (vocab.get_itos(), vocab.get_stoi()) == (["b", "a"], {"b": 0, "a": 1})
 
 
-BULLETS = {
-    "An iterator in place of a source": "test_an_operator_refuses_an_iterator",
-    "A chain that only `worker_init_fn` divides": "test_a_chain_that_only_worker_init_fn_divides",
-    "A subclass of an operator": (
-        "test_subclasses_of_operators_read_their_source_under_its_old_name "
-        "test_a_subclass_finds_no_private_name_of_torchdata"
-    ),
-    "Streams are Python's own": (
-        "test_streams_are_pythons_own test_streams_of_operators_are_there_until_they_are_closed_or_dropped "
-        "test_all_streams_of_an_item_are_closed"
-    ),
-    "`FSSpecFileLister` does": (
-        "test_files_of_a_folder_come_sorted_with_whole_urls_and_without_subfolders "
-        "test_files_in_memory_are_listed_as_torchdata_spelt_them"
-    ),
-    "**Every chain resumes": "test_a_state_taken_anywhere_goes_on_with_the_rest_and_the_next_epochs",
-    "**The order does not": (
-        "test_the_order_follows_from_the_number_of_shards_and_not_from_that_of_the_workers "
-        "test_a_state_goes_on_with_any_number_of_workers_and_any_prefetching"
-    ),
-    "**Lambdas travel": (
-        "test_a_script_without_a_main_guard_runs_once test_a_lambda_is_called_in_a_worker_of_a_fork_server"
-    ),
-    "**Duplicates are": (
-        "test_workers_need_a_sharding_point_and_the_error_says_where test_that_every_worker_reads_all_can_be_asked_for "
-        "test_a_chain_that_all_ranks_would_read_whole_is_an_error"
-    ),
-    "**Errors say where**": (
-        "test_a_function_that_raises_keeps_its_type_and_says_operator_item_worker_and_shard "
-        "test_one_note_is_added_however_many_stages_follow "
-        "test_a_worker_that_dies_is_named_with_how_it_ended_and_what_it_was_at "
-        "test_a_function_that_hangs_is_waited_for_as_long_as_the_timeout_says"
-    ),
-    "**`on_error`**": "test_operators_that_call_functions_or_read_from_outside_have_on_error",
-    "**`fullsync`**": (
-        "test_where_one_rank_fails_the_others_say_so_at_once test_ranks_in_different_passes_are_told "
-        "test_uneven_ranks_stop_together_epoch_after_epoch_and_leave_no_thread"
-    ),
-    "**Ranks have their own": "test_ranks_draw_their_own_random_numbers_below_the_sharding_point",
-    "**Speed**": "test_one_frame_of_ours_runs_for_an_item_and_stage_and_no_hook",
-    "**Seeds give other": "test_a_derived_seed_is_the_same_everywhere_and_for_ever",
-    "**You save what": "test_what_an_operator_or_function_keeps_across_passes_is_in_no_state",
-    "**torch's own random": (
-        "test_pipes_of_torch_are_seeded_too test_a_pipe_of_torch_that_is_read_again_in_a_pass_is_seeded_by_torch"
-    ),
-    "**A state is plain": "test_states_are_plain_data_and_bring_no_chain test_from_state_says_how_it_is_done",
-    "**`CheckpointableReadingServiceInterface`**": "test_a_checkpointable_service_is_subclassed_and_not_made",
-    "**`DistributedReadingService` comes": (
-        "test_sequential_services_are_checked test_uneven_parts_are_padded_or_dropped_and_counted "
-        "test_ranks_that_stop_anywhere_go_on_exactly_on_any_number_of_ranks"
-    ),
-    "**Several ranks need": "test_a_loader_that_knows_nothing_of_ranks_is_an_error",
-    "**`sharding_round_robin": "test_shards_of_very_uneven_appetite_get_all test_a_dispatcher_is_for_workers_only",
-    "**`limit()`": "test_the_iterator_of_a_loader_pauses_at_its_limit test_a_paused_iterator_goes_on_where_it_was",
-    "**Graph functions**": (
-        "test_sources_are_found_in_attributes_and_their_containers test_no_item_is_touched "
-        "test_a_graph_of_many_joins_is_not_unfolded"
-    ),
-    "**A registered operator": "test_an_operator_refuses_an_iterator",
-    "Under `install()`, `functional": "test_an_operator_registered_later_is_there_too",
-}
-"""How each bullet begins, and the tests that show it."""
-
-
-def test_each_bullet_has_tests_and_the_tests_are_there() -> None:
-    bullets = re.findall(r"^- (.*)", PAGE, re.MULTILINE)
-    assert [begin for bullet in bullets for begin in BULLETS if bullet.startswith(begin)] == [*BULLETS]
-    assert len(bullets) == len(BULLETS)
-    there = {
-        name for file in TESTS.rglob("test_*.py") for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
-    }
-    assert {*" ".join(BULLETS.values()).split()} - there == set()
-
-
-def test_a_chain_that_only_worker_init_fn_divides() -> None:
-    def divided(dp: Any, info: Any) -> Any:
-        return dp.filter(lambda x: x % info.num_workers == info.worker_id)
-
-    service = ps.MultiProcessingReadingService(2, worker_init_fn=divided, require_sharding=False)
-    with ps.DataLoader2(pipe(*range(6)), reading_service=service) as loader:
-        assert sorted(loader) == [*range(6)]
+# What only a bullet says
 
 
 def test_a_lambda_is_called_in_a_worker_of_a_fork_server() -> None:
     dp = pipe(1).map(lambda _: type(multiprocessing.current_process()).__name__)
     with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(1)) as loader:
         assert list(loader) == ["ForkServerProcess"]
-
-
-def test_a_subclass_finds_no_private_name_of_torchdata() -> None:
-    assert not hasattr(pipe(1).map(str), "_apply_fn")
-    assert not hasattr(pipe(1).fork(2)[0], "num_of_instances")
 
 
 def test_operators_that_call_functions_or_read_from_outside_have_on_error() -> None:
@@ -1047,78 +806,3 @@ def test_operators_that_call_functions_or_read_from_outside_have_on_error() -> N
     }
     assert "on_error" in inspect.signature(ps.iter.EndOnDiskCacheHolder).parameters
     assert without == {"batch", "pipe", "pin_memory", "dataframe", "Sampler", "on_disk_cache"}
-
-
-def test_what_an_operator_or_function_keeps_across_passes_is_in_no_state() -> None:
-    class Epochs(ps.IterDataPipe[Any]):
-        def __init__(self, source: Any) -> None:
-            self.source = source
-            self.epoch = 0
-
-        def __iter__(self) -> Iterator[Any]:
-            self.epoch += 1
-            return ((self.epoch, item) for item in self.source)
-
-    class Calls:
-        number = 0
-
-        def __call__(self, item: Any) -> Any:
-            self.number += 1
-            return self.number, item
-
-    def chain() -> Any:
-        return Epochs(pipe("a", "b")).map(Calls())
-
-    dp, resumed = chain(), chain()
-    list(dp)
-    iterator = iter(dp)
-    next(iterator)
-    resumed.load_state_dict(dp.state_dict())
-    assert list(iterator) == [(4, (2, "b"))]
-    assert list(resumed) == [(1, (1, "b"))]
-    with pytest.raises(AssertionError):
-        ps.check_operator(chain)
-
-
-def test_a_pipe_of_torch_that_is_read_again_in_a_pass_is_seeded_by_torch() -> None:
-    def orders(make: Callable[[], Any], torchs_seed: int) -> tuple[list[int], list[int]]:
-        loader = ps.DataLoader2(ps.iter.Cycler(make(), 2))
-        loader.seed(3)
-        torch.manual_seed(torchs_seed)
-        items = list(loader)
-        return items[:20], items[20:]
-
-    theirs = [orders(lambda: TorchIterableWrapper(range(20)).shuffle(), seed) for seed in (1, 2)]
-    ours = [orders(lambda: pipe(*range(20)).shuffle(), seed) for seed in (1, 2)]
-    assert theirs[0][0] == theirs[1][0]
-    assert theirs[0][1] != theirs[1][1]
-    assert ours[0] == ours[1]
-
-
-def test_states_are_plain_data_and_bring_no_chain() -> None:
-    loader = ps.DataLoader2(pipe(1, 2, 3).map(str))
-    next(iter(loader))
-    resumed = ps.DataLoader2(pipe(1, 2, 3).map(str))
-    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    assert list(resumed) == ["2", "3"]
-    with pytest.raises(TypeError):
-        ps.DataLoader2(None)  # type: ignore[arg-type]
-
-
-def test_a_checkpointable_service_is_subclassed_and_not_made(under_install: Any) -> None:
-    code = """
-from torchdata.dataloader2 import CheckpointableReadingServiceInterface
-class Own(CheckpointableReadingServiceInterface):
-    pass
-try:
-    Own()
-except NotImplementedError as error:
-    say(str(error))
-"""
-    ((said),) = under_install(code)
-    assert "derive the service from ReadingServiceInterface" in said
-
-
-def test_an_operator_refuses_an_iterator() -> None:
-    with pytest.raises(TypeError, match="it can be read only once: give a list"):
-        ps.iter.Batcher(iter([1, 2]), 2)  # type: ignore[arg-type]
