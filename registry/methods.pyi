@@ -1549,7 +1549,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         connected to, or connects to at first use. Workers of a loader use the same cluster, if the program connects before
         the chain is sent to them, or the one at `RAY_ADDRESS`. An actor has one item at a time. Tensors and arrays are
         copied into and out of Ray's memory, so they are writable. Torch has as many threads in an actor as the actor has
-        CPUs. A pass begins with the actors that have started. Others join when they start; a RuntimeWarning comes after 10
+        CPUs. A pass begins with the actors that have started. Others join when they start; a RuntimeWarning comes after 30
         seconds.
 
         Raises TypeError where `model` needs arguments, returns something not callable, or cannot take a device, ValueError
