@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import pickle
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import numpy as np
 import pytest
-import torch
+from PIL import Image
 
 import penstock as ps
 from archives import tar_of, zip_of
@@ -102,10 +101,6 @@ def test_nothing_is_listed_until_it_is_read(places: dict[str, str], tmp_path: Pa
     assert repr(data).startswith("ImageFolder: Images in folders")
     with pytest.raises(FileNotFoundError, match=r"there are no folders, one for each class, in.*absent"):
         list(data)
-    with pytest.raises(FileNotFoundError):
-        len(data.info.categories)
-    with pytest.raises(ValueError, match="give shuffle or map_style"):
-        D.ImageFolder("x", shuffle=True, map_style=True)
     (tmp_path / "images.tar.gz").write_bytes(tar_of(FILES))
     with pytest.raises(ValueError, match=r"images.tar.gz can be read in order only: .* or unpack it"):
         list(D.ImageFolder(tmp_path / "images.tar.gz"))
@@ -161,13 +156,7 @@ def test_imagenet(server: FileServer, tmp_path: Path) -> None:
     val = list(small(tmp_path, "val"))
     assert [label for _, label in val] == [0, 998, 999]  # the devkit numbers them from the last one here
     for (image, _), number in zip(val, (2, 3, 1), strict=True):
-        assert torch.equal(image, small_image(jpeg(number)))
-
-
-def small_image(content: bytes) -> Any:
-    from PIL import Image
-
-    return torch.from_numpy(np.array(Image.open(io.BytesIO(content)))).permute(2, 0, 1)
+        assert equal(image, Image.open(io.BytesIO(jpeg(number))))
 
 
 @pytest.mark.parametrize(
@@ -185,13 +174,6 @@ def small_image(content: bytes) -> Any:
 def test_damaged_imagenet(change: dict[str, bytes], split: str, error: str, server: FileServer, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=error):
         list(served(D.ImageNet, IMAGENET | change, server)(tmp_path, split))
-
-
-def test_imagenet_says_what_to_put_where(tmp_path: Path) -> None:
-    with pytest.raises(
-        FileNotFoundError, match=r"ILSVRC2012_img_train.tar is missing.* Download it from https://image-"
-    ):
-        list(D.ImageNet(tmp_path))
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
