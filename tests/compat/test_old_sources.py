@@ -6,20 +6,21 @@ import pytest
 from old_paths import run_code
 
 
-def test_the_source_may_be_named_as_it_was():
+def test_the_source_may_be_named_as_it_was_and_column_names_be_a_set():
     out = run_code(
         """
         penstock.compat.install()
-        from torchdata.datapipes.iter import Batcher, IterableWrapper, Mapper
+        from torchdata.datapipes.iter import Batcher, IterableWrapper, Mapper, Rows2Columnar
         dp = Mapper(source_datapipe=Batcher(batch_size=2, datapipe=IterableWrapper(range(4))), fn=sum)
         print(list(dp))
+        print(*Rows2Columnar([[{"b": 1, "a": 2, "c": 3}]], column_names={"a", "b"}))
         try:
             Batcher(batch_size=2, of=3)
         except TypeError as error:
             print(error)
         """
     )
-    assert out.startswith("[1, 5]\n")
+    assert out.startswith("[1, 5]\n{'a': [2], 'b': [1]}\n")
     assert "unexpected keyword argument 'of'" in out
 
 
@@ -71,19 +72,6 @@ def test_files_in_memory_are_listed_as_torchdata_spelt_them(first, in_folder) ->
         """
     )
     assert listed.splitlines() == [in_folder, "memory:///shelf/a.txt", "memory://shelf/a.txt"]
-
-
-def test_a_set_of_columns_is_taken() -> None:
-    assert (
-        run_code(
-            """
-            penstock.compat.install()
-            from torchdata.datapipes.iter import Rows2Columnar
-            print(*Rows2Columnar([[{"b": 1, "a": 2, "c": 3}]], column_names={"a", "b"}))
-            """
-        )
-        == "{'a': [2], 'b': [1]}"
-    )
 
 
 def test_subclasses_of_operators_read_their_source_under_its_old_name() -> None:

@@ -105,11 +105,3 @@ def test_a_chain_that_was_pickled_brings_the_paths_wherever_it_is_loaded(tmp_pat
     assert run("-c", write, cwd=tmp_path).returncode == 0
     result = run("-c", "import pickle; print([*pickle.load(open('c', 'rb'))])", cwd=tmp_path)
     assert result.stdout == "[3, 6]\n", result.stderr
-
-
-def test_a_chain_brings_nothing_where_the_paths_were_not_installed(tmp_path):
-    write = "import pickle, penstock; pickle.dump(penstock.iter.IterableWrapper('ab').batch(2), open('c', 'wb'))"
-    assert run("-c", write, cwd=tmp_path).returncode == 0
-    load = "import pickle, sys; print([*pickle.load(open('c', 'rb'))], 'penstock.compat' in sys.modules)"
-    result = run("-c", load, cwd=tmp_path)
-    assert result.stdout == "[['a', 'b']] False\n", result.stderr
