@@ -16,11 +16,14 @@ from penstock.cli import demo
 pytestmark = pytest.mark.timeout(180)
 
 
-def run_demo(*arguments, cwd, env=None):
+def run_demo(*arguments, cwd):
+    """Run it in any folder, with the same penstock as the tests."""
+    root = Path(cli.__file__).parents[1]
+    tree = root if root.name != "penstock" else root.parent
     return subprocess.run(
         [sys.executable, "-m", "penstock.cli", "demo", *arguments],
         cwd=cwd,
-        env={**os.environ, **(env or {})},
+        env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
         timeout=150,
@@ -28,15 +31,8 @@ def run_demo(*arguments, cwd, env=None):
     )
 
 
-def installed_from_here():
-    """The environment in which a process in any folder finds the same penstock as the tests."""
-    root = Path(cli.__file__).parents[1]
-    tree = root if root.name != "penstock" else root.parent
-    return {"PYTHONPATH": str(tree)}
-
-
 def test_the_built_in_shards_are_learnt_from_any_directory(tmp_path):
-    done = run_demo(cwd=tmp_path, env=installed_from_here())
+    done = run_demo(cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert ".load_from_tar()\n    .webdataset()\n    .routed_decode('torchl')" in done.stdout
     assert "13500 images in" in done.stdout
@@ -47,28 +43,16 @@ def test_the_built_in_shards_are_learnt_from_any_directory(tmp_path):
 def test_the_same_chain_reads_s3_with_the_environments_credentials(s3_server, tmp_path):
     bucket = s3_server.root / "digits"
     shutil.copytree(demo.BUILT_IN, bucket)
-    done = run_demo("--data", "s3://digits", "--epochs", "4", cwd=tmp_path, env=installed_from_here())
+    done = run_demo("--data", "s3://digits", "--epochs", "4", cwd=tmp_path)
     assert "5400 images in" in done.stdout, done.stderr
     assert "of digits-003.tar.gz" in done.stdout
 
 
-def test_a_folder_without_shards_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(ValueError, match=f"must have two shards at least, and has none: {tmp_path}"):
-        demo.run_demo(str(tmp_path), workers=0, epochs=1, device_name="cpu")
-
-
-def test_an_error_about_a_url_hides_what_it_keeps_secret():
+def test_a_folder_without_shards_is_an_error_that_hides_what_its_url_keeps_secret():
     fsspec.filesystem("memory").pipe("/shards?sig=SECRET/readme.txt", b"none yet")
-    with pytest.raises(ValueError, match="two shards.*memory://shards") as caught:
+    with pytest.raises(ValueError, match="must have two shards at least, and has none: memory://shards") as caught:
         demo.run_demo("memory://shards?sig=SECRET", workers=0, epochs=1, device_name="cpu")
     assert "SECRET" not in str(caught.value)
-
-
-def test_the_chain_gives_images_and_labels():
-    images, labels = next(iter(demo.batches(demo.digits(str(demo.BUILT_IN), ["digits-000.tar.gz"]))))
-    assert (images.shape, images.dtype, labels.dtype) == ((32, 1, 8, 8), torch.float32, torch.int64)
-    assert 0 <= images.min() < images.max() <= 1
-    assert set(labels.tolist()) <= set(range(10))
 
 
 @pytest.mark.parametrize(("available", "device"), [(True, "cuda"), (False, "cpu")])
