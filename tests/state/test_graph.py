@@ -36,13 +36,10 @@ a, b = pipe(), pipe()
 @pytest.mark.parametrize(
     ("held", "sources"),
     [
-        (a, [a]),
-        ([a, b], [a, b]),
         ((a, [b]), [a, b]),
         ({"x": a, "y": (b,)}, [a, b]),
         ({a: 0.5, b: 0.5}, [a, b]),
         ({a}, [a]),
-        (frozenset({b}), [b]),
         ("ab", []),
         (None, []),
     ],
@@ -128,8 +125,8 @@ def kinds(pipes: list[Any]) -> list[str]:
     return [type(pipe).__name__ for pipe in pipes]
 
 
-@pytest.mark.parametrize("excluded", [ps.iter.IterableWrapper([]), ps.iter.IterableWrapper(iter("ab"))])
-def test_a_pipe_without_items_or_length_can_be_excluded_from_a_list(excluded: Any) -> None:
+def test_a_pipe_without_items_can_be_excluded_from_a_list() -> None:
+    excluded = ps.iter.IterableWrapper([])
     dp = excluded.batch(2)
     assert list_dps(traverse_dps(dp), exclude_dps=excluded) == [dp]
 

@@ -43,35 +43,32 @@ def one_after_the_other(read: Callable[[Any], Any]) -> Any:
     return most.concat(read(few))
 
 
-def ended_and_read_on_beside(n: int) -> Any:
-    longer, shorter = numbers(range(n)).fork(2)
+def ended_and_read_on_beside() -> Any:
+    longer, shorter = numbers(range(1800)).fork(2)
     return longer.pipe(iter).repeat(2).mux_longest(shorter)
 
 
-@pytest.mark.parametrize("stop", [5399, 5401, 5700])
-@pytest.mark.parametrize(
-    "read", [lambda dp: dp, lambda dp: dp.shuffle().set_seed(1), lambda dp: dp.pipe(iter), lambda dp: dp.fork(1)[0]]
-)
-def test_nothing_waits_for_a_branch_that_had_ended(read: Callable[[Any], Any], stop: int) -> None:
-    rest, resumed = rest_from(lambda: one_after_the_other(read), stop)
-    assert resumed == rest
+def only_the_head_of_one(join: str) -> Any:
+    head, whole = numbers(range(3000)).fork(2)
+    return getattr(head.header(2), join)(whole)
 
 
-@pytest.mark.parametrize("stop", [3601, 3650, 4000])
-def test_nothing_waits_for_a_branch_that_had_ended_and_is_asked_on(stop: int) -> None:
-    rest, resumed = rest_from(lambda: ended_and_read_on_beside(1800), stop)
-    assert resumed == rest
+ENDED: dict[str, tuple[Callable[[], Any], Any]] = {
+    "ended": (lambda: one_after_the_other(lambda dp: dp), (5399, 5401, 5700)),
+    "ended, shuffled": (lambda: one_after_the_other(lambda dp: dp.shuffle().set_seed(1)), (5399, 5401, 5700)),
+    "ended, in a function": (lambda: one_after_the_other(lambda dp: dp.pipe(iter)), (5399, 5401, 5700)),
+    "ended, forked": (lambda: one_after_the_other(lambda dp: dp.fork(1)[0]), (5399, 5401, 5700)),
+    "ended and asked on": (ended_and_read_on_beside, (3601, 3650, 4000)),
+    "no more is wanted of it": (lambda: only_the_head_of_one("concat"), range(5)),
+    "no more is wanted of it, beside": (lambda: only_the_head_of_one("zip_longest"), range(5)),
+}
 
 
-@pytest.mark.parametrize("stop", range(5))
-@pytest.mark.parametrize("join", ["concat", "zip_longest"])
-def test_nothing_waits_for_a_branch_of_which_no_more_is_wanted(join: str, stop: int) -> None:
-    def chain() -> Any:
-        head, whole = numbers(range(3000)).fork(2)
-        return getattr(head.header(2), join)(whole)
-
-    rest, resumed = rest_from(chain, stop)
-    assert resumed == rest
+@pytest.mark.parametrize(("chain", "stops"), ENDED.values(), ids=ENDED)
+def test_nothing_waits_for_a_branch_that_has_ended(chain: Callable[[], Any], stops: Any) -> None:
+    for stop in stops:
+        rest, resumed = rest_from(chain, stop)
+        assert resumed == rest, stop
 
 
 def test_nothing_waits_for_a_branch_whose_iterator_was_closed_unread() -> None:

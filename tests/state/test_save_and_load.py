@@ -6,7 +6,6 @@ import copy
 import json
 import pickle
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from typing import Any
@@ -16,11 +15,10 @@ import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 import penstock as ps
-from penstock.registry import Seeded, Tally, Throttle, seed_graph, walk
+from penstock.registry import Seeded, Throttle, seed_graph, walk
 from penstock.state import replay as reading
 from penstock.state.header import chain_shape
 from penstock.state.replay import ReplayLog, check_value
-from penstock.state.save import flatten, node_in
 
 
 class Source(ps.IterDataPipe):
@@ -73,24 +71,6 @@ class TwiceCounted(Twice):
                 self.given += 1
                 yield item
             self.given = 0
-
-
-class Backwards(Twice):
-    """Each two items in the other order; holds the first of them."""
-
-    held: list[int] = ps.own(list)
-
-    def __iter__(self) -> Iterator[Any]:
-        items = self.read(self.source)
-        items.keep_from(lambda: min(self.held, default=items.pulled))
-        again = items.again(self.held)
-        for number, item in items:
-            again[number] = item
-            self.held.append(number)
-            while len(again) == 2 or (again and not self.held):
-                yield again.pop(self.held.pop())
-        while again:
-            yield again.pop(self.held.pop())
 
 
 @pytest.fixture(params=[0.02, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
@@ -155,23 +135,6 @@ def test_how_much_is_read_again_is_what_the_operator_said(
     assert source.pulled == reads
 
 
-def test_a_state_does_not_change_when_the_chain_goes_on() -> None:
-    dp = Twice(Source()).shuffle(buffer_size=3)
-    iterator = begin(dp, 5)
-    taken = dp.state_dict()
-    before = json.dumps(taken)
-    list(iterator)
-    list(dp)
-    assert json.dumps(taken) == before
-
-
-def test_loading_a_state_takes_nothing_from_the_pass_that_it_came_from() -> None:
-    dp = Source()
-    iterator = begin(dp, 3)
-    resume(Source(), dp)
-    assert list(iterator) == [3, 4, 5, 6, 7, 8, 9]
-
-
 def test_loading_a_state_replaces_the_live_iterator() -> None:
     dp = Source()
     saved = dp.state_dict()
@@ -188,13 +151,6 @@ def test_a_resumed_chain_that_was_not_read_yet_gives_the_state_that_it_was_given
     resumed = resume(Twice(Source()), dp)
     assert resumed.state_dict() == dp.state_dict()
     assert list(resume(Twice(Source()), resumed)) == [2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
-
-
-def test_a_resumed_chain_is_resumed_once() -> None:
-    dp = Source(4)
-    _iterator = begin(dp, 3)
-    resumed = resume(Source(4), dp)
-    assert [list(resumed), list(resumed)] == [[3], [0, 1, 2, 3]]
 
 
 def test_a_state_is_not_taken_while_an_item_is_made() -> None:
@@ -366,16 +322,6 @@ def test_a_pass_that_is_not_read_on_after_resuming_counts_for_the_seeds_all_the_
 # What the states rest on
 
 
-def test_a_tally_counts_what_goes_by() -> None:
-    tally = Tally()
-    iterator = tally.follow(iter("abc"))
-    assert tally.items == 0
-    next(iterator)
-    assert tally.items == tally.items == 1
-    deque(iterator)
-    assert tally.items == 3
-
-
 class Clock:
     """A clock that each snapshot and each item moves on by so many seconds."""
 
@@ -454,23 +400,6 @@ def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.Mo
 
 
 # What stands in several places of a state
-
-
-def test_what_is_one_object_in_a_node_is_one_step_and_one_object_again() -> None:
-    def chain() -> Any:
-        first, second = Source().fork(2)
-        return first.zip(second)
-
-    shared = {"own": {"gone": []}, "sources": [{"own": {"position": 3}}], "read": [[3, 3, 3]]}
-    branches = [{"own": {"place": 3}, "sources": [shared]} for _ in range(2)]
-    steps = json.loads(json.dumps(flatten({"sources": branches})))
-    assert [step.get("sources") for step in steps] == [None, [0], [1], [1], [3, 2]] or len(steps) == 5
-    node = node_in(chain(), steps)
-    assert node == {"sources": branches}
-    first, second = node["sources"]
-    assert first["sources"][0] is second["sources"][0]
-    assert flatten(None) == []
-    assert node_in(chain(), []) is None
 
 
 def test_a_source_of_several_pipes_is_in_the_shape_of_a_chain_once() -> None:
