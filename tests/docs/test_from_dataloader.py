@@ -13,15 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    WeightedRandomSampler,
-)
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import penstock as ps
@@ -62,55 +54,37 @@ def prepare(worker: int) -> None:
     os.environ["PREPARED"] = f"worker {worker}"
 
 
-def prepare_chain(datapipe: Any, worker_info: Any) -> Any:
-    prepare(worker_info.worker_id)
-    return datapipe
-
-
-def seeded(loader: Any, seed: int) -> Any:
-    loader.seed(seed)
-    return loader
-
-
-class Names(dict[str, Any]):
+def names_of(folder: Path) -> dict[str, Any]:
     """What the expressions of the page may name."""
+    dataset = Squares()
+    dp = ps.map.SequenceWrapper(dataset)
 
-    def __init__(self, folder: Path) -> None:
-        dataset = Squares()
-        dp = ps.map.SequenceWrapper(dataset)
+    def waiting(item: int) -> int:
+        while item == 0 and not (folder / "last").exists():
+            time.sleep(0.001)
+        if item == 81:
+            (folder / "last").touch()
+        return item
 
-        def waiting(item: int) -> int:
-            while item == 0 and not (folder / "last").exists():
-                time.sleep(0.001)
-            if item == 81:
-                (folder / "last").touch()
-            return item
-
-        super().__init__(
-            torch=torch,
-            ps=ps,
-            dataset=dataset,
-            stream=Stream(),
-            dp=dp,
-            items=dp.to_iter_datapipe(),
-            BatchSampler=BatchSampler,
-            DistributedSampler=DistributedSampler,
-            RandomSampler=RandomSampler,
-            SequentialSampler=SequentialSampler,
-            WeightedRandomSampler=WeightedRandomSampler,
-            weights=[0.0] * 5 + [1.0] * 5,
-            Pairs=Pairs,
-            padded=lambda batch: torch.nn.functional.pad(torch.tensor(batch), (0, 4 - len(batch))),
-            slow=ps.iter.IterableWrapper([1]).sharding_filter().map(lambda _: time.sleep(30)),
-            prepare=prepare,
-            prepare_chain=prepare_chain,
-            prepared=lambda _: os.environ.get("PREPARED"),
-            start_method=lambda _: type(multiprocessing.current_process()).__name__,
-            process=lambda _: os.getpid(),
-            noted=lambda item: (folder / str(item)).touch() or item,
-            waiting=waiting,
-            seeded=seeded,
-        )
+    return {
+        **vars(torch.utils.data),
+        **globals(),
+        "DistributedSampler": DistributedSampler,
+        "dataset": dataset,
+        "stream": Stream(),
+        "dp": dp,
+        "items": dp.to_iter_datapipe(),
+        "weights": [0.0] * 5 + [1.0] * 5,
+        "padded": lambda batch: torch.nn.functional.pad(torch.tensor(batch), (0, 4 - len(batch))),
+        "slow": ps.iter.IterableWrapper([1]).sharding_filter().map(lambda _: time.sleep(30)),
+        "prepare_chain": lambda datapipe, worker_info: prepare(worker_info.worker_id) or datapipe,
+        "prepared": lambda _: os.environ.get("PREPARED"),
+        "start_method": lambda _: type(multiprocessing.current_process()).__name__,
+        "process": lambda _: os.getpid(),
+        "noted": lambda item: (folder / str(item)).touch() or item,
+        "waiting": waiting,
+        "seeded": lambda loader, seed: loader.seed(seed) or loader,
+    }
 
 
 class Row(NamedTuple):
@@ -126,7 +100,7 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """The rows of the page for the argument that the test is named for, evaluated."""
     argument = request.function.__name__.removeprefix("test_")
     found = [row for row in ROWS if row[1] == argument]
-    names = Names(tmp_path)
+    names = names_of(tmp_path)
     made = [Row(eval(f"dict({theirs})", names), eval(ours, names)) for theirs, _, ours in found]
     yield made
     for row in made:
@@ -177,7 +151,9 @@ def test_sampler(rows: list[Row]) -> None:
         assert len(drawn) == 6
         assert {*drawn} <= {25, 36, 49, 64, 81}
     assert len({tuple(weighted.ours) for _ in range(5)}) > 1
-    loaders = [seeded(ps.DataLoader2(weighted.ours), 3) for _ in range(2)]
+    loaders = [ps.DataLoader2(weighted.ours) for _ in range(2)]
+    for loader in loaders:
+        loader.seed(3)
     running = iter(loaders[0])
     head = [next(running) for _ in range(2)]
     loaders[1].load_state_dict(loaders[0].state_dict())

@@ -117,6 +117,11 @@ def test_training_by_ray_train(breast_cancer: None, local_ray: None, tmp_path: P
 # Transformations with torch tensors
 
 
+def check_numpy(row: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    assert isinstance(row["tensor"], np.ndarray)
+    return row
+
+
 def test_map(images: str, capsys: pytest.CaptureFixture[str]) -> None:
     ds = ray.data.read_images(images)
 
@@ -128,10 +133,6 @@ def test_map(images: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "name    dtype  shape\ntensor  uint8  (32, 32, 3)\n"
 
     # Subsequent transformations take in Numpy array as input.
-    def check_numpy(row: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-        assert isinstance(row["tensor"], np.ndarray)
-        return row
-
     checked = transformed_ds.map(check_numpy)
     with pytest.raises(AssertionError):  # what `map` hands on stays as the function gave it
         checked.take_all()
@@ -150,10 +151,6 @@ def test_map_batches(images: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "name    dtype  shape\ntensor  uint8  (32, 32, 3)\n"
 
     # Subsequent transformations take in Numpy array as input.
-    def check_numpy(batch: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-        assert isinstance(batch["tensor"], np.ndarray)
-        return batch
-
     assert len(transformed_ds.map_batches(check_numpy, batch_size=2).take_all()) == 3
 
 
@@ -228,10 +225,10 @@ def test_inference(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < batch["output"].item() < 1
 
 
-@pytest.mark.parametrize("sizes", [{"min_size": 1, "max_size": 2}, {"size": 1, "initial_size": 1}])
-def test_a_pool_that_grows_is_an_error_that_says_its_mend(sizes: Any) -> None:
-    with pytest.raises(TypeError, match=r"takes no (min|initial)_size: .*ActorPoolStrategy\(size=2\)"):
-        ray.data.ActorPoolStrategy(**sizes)
+def test_a_pool_that_grows_is_an_error_that_says_its_mend() -> None:
+    for sizes in ({"min_size": 1, "max_size": 2}, {"size": 1, "initial_size": 1}):
+        with pytest.raises(TypeError, match=r"takes no (min|initial)_size: .*ActorPoolStrategy\(size=2\)"):
+            ray.data.ActorPoolStrategy(**sizes)
 
 
 def test_inference_on_actors_of_ray(local_ray: None) -> None:
@@ -247,7 +244,7 @@ def test_inference_on_actors_of_ray(local_ray: None) -> None:
 # Saving Datasets containing torch tensors
 
 
-def test_saving_parquet(tmp_path: Path) -> None:
+def test_saving_parquet_and_numpy(tmp_path: Path) -> None:
     tensor = torch.Tensor(1)
     ds = ray.data.from_items([{"tensor": tensor}])
 
@@ -256,21 +253,10 @@ def test_saving_parquet(tmp_path: Path) -> None:
     (batch,) = ray.data.read_parquet(f"local://{tmp_path}/tensor").iter_torch_batches(batch_size=1)
     assert torch.equal(batch["tensor"][0], tensor)
 
+    ds.write_numpy(f"local://{tmp_path}/numpy", column="tensor").run()
 
-def test_saving_numpy(tmp_path: Path) -> None:
-    tensor = torch.Tensor(1)
-    ds = ray.data.from_items([{"tensor": tensor}])
-
-    ds.write_numpy(f"local://{tmp_path}/tensor", column="tensor").run()
-
-    (batch,) = ray.data.read_numpy(f"local://{tmp_path}/tensor").iter_torch_batches(batch_size=1)
+    (batch,) = ray.data.read_numpy(f"local://{tmp_path}/numpy").iter_torch_batches(batch_size=1)
     assert torch.equal(batch["data"][0], tensor)
-
-
-def test_saving_warns_where_it_is_not_read(tmp_path: Path) -> None:
-    ds = ray.data.from_items([{"tensor": torch.Tensor(1)}])
-    with pytest.warns(UserWarning, match=r"nothing was written: read the chain, as by `.run\(\)`"):
-        ds.write_parquet(f"local://{tmp_path}/tensor")
 
 
 # Migrating from PyTorch Datasets and DataLoaders

@@ -115,9 +115,6 @@ def test_the_loader_of_torch(capsys: pytest.CaptureFixture[str]) -> None:
         "n_sample = 12",
     ]
 
-
-@pytest.mark.usefixtures("files")
-def test_the_loader_of_torch_divides_a_sharded_chain() -> None:
     datapipe = build_datapipes()
     datapipe = datapipe.sharding_filter()
     assert sum(1 for _ in DataLoader(dataset=datapipe, batch_size=5, num_workers=2)) == 6
@@ -249,42 +246,16 @@ def one_rank() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 
 
-def rows_seen() -> list[Any]:
-    return sorted(map(tuple, (row for batch in seen for row in batch)))
-
-
-@pytest.mark.timeout(60)
-def test_multiprocessing(datapipe: Any) -> None:
-    rs = PrototypeMultiProcessingReadingService(num_workers=4)
-    dl = DataLoader2(datapipe, reading_service=rs)
-    for epoch in range(10):
-        dl.seed(epoch)
-        for d in dl:
-            model(d)
-    dl.shutdown()
-    assert len(rows_seen()) == 400
-    assert len(set(rows_seen())) == 40
-
-
-@pytest.mark.usefixtures("one_rank")
-def test_distributed(datapipe: Any) -> None:
-    rs = DistributedReadingService()
-    dl = DataLoader2(datapipe, reading_service=rs)
-    for epoch in range(10):
-        dl.seed(epoch)
-        for d in dl:
-            model(d)
-    dl.shutdown()
-    assert len(rows_seen()) == 400
-    assert len(set(rows_seen())) == 40
-
-
 @pytest.mark.usefixtures("one_rank")
 @pytest.mark.timeout(60)
-def test_multiprocessing_and_distributed(datapipe: Any) -> None:
+@pytest.mark.parametrize("services", ["multiprocessing", "distributed", "both"])
+def test_multiprocessing_and_distributed(datapipe: Any, services: str) -> None:
     mp_rs = PrototypeMultiProcessingReadingService(num_workers=4)
     dist_rs = DistributedReadingService()
-    rs = SequentialReadingService(dist_rs, mp_rs)
+    if services == "both":
+        rs: Any = SequentialReadingService(dist_rs, mp_rs)
+    else:
+        rs = mp_rs if services == "multiprocessing" else dist_rs
 
     dl = DataLoader2(datapipe, reading_service=rs)
     for epoch in range(10):
@@ -292,5 +263,5 @@ def test_multiprocessing_and_distributed(datapipe: Any) -> None:
         for d in dl:
             model(d)
     dl.shutdown()
-    assert len(rows_seen()) == 400
-    assert len(set(rows_seen())) == 40
+    rows = [tuple(row) for batch in seen for row in batch]
+    assert (len(rows), len({*rows})) == (400, 40)
