@@ -37,6 +37,7 @@ pytestmark = pytest.mark.timeout(40)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
+    (tmp_path / "set").mkdir()
     return str(tmp_path / "set")
 
 
@@ -205,7 +206,6 @@ def test_another_digest_is_told_with_both(server: FileServer, resource: Resource
 
 
 def test_what_somebody_put_there_is_verified_once(resource: Resource, folder: str, server: FileServer) -> None:
-    os.makedirs(folder)
     place = Path(folder, "a.bin")
     place.write_bytes(CONTENT)
     fetch(resource, folder)
@@ -218,7 +218,6 @@ def test_what_somebody_put_there_is_verified_once(resource: Resource, folder: st
 
 
 def test_one_of_several_processes_verifies_a_users_file(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.makedirs(folder)
     Path(folder, "a.bin").write_bytes(CONTENT)
     resource = Resource(name="a.bin", sha256=DIGEST)
     processes = multiprocessing.get_context("fork")
@@ -248,7 +247,6 @@ def test_one_of_several_processes_verifies_a_users_file(folder: str, monkeypatch
 def test_a_users_file_is_read_where_nothing_can_be_locked(
     folder: str, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
-    os.makedirs(folder)
     Path(folder, "a.txt").write_bytes(b"one\n")
 
     def refused(*arguments: object, **others: object) -> None:
@@ -295,7 +293,6 @@ def test_a_full_disk_is_told_before_the_download(
 def test_a_read_only_root_is_read_and_not_written(
     resource: Resource, folder: str, server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.makedirs(folder)
     Path(folder, "a.bin").write_bytes(CONTENT)
 
     def read_only(*arguments: object, **others: object) -> Any:
@@ -336,7 +333,6 @@ def test_others_wait_for_the_process_that_gets_a_file(
 ) -> None:
     if not waits:
         monkeypatch.setattr("penstock.datasets.fetching._WAIT", 0.1)
-    os.makedirs(folder)
     held, stop, ended = threading.Event(), threading.Event(), threading.Event()
 
     def download_slowly() -> None:
@@ -433,14 +429,12 @@ def test_another_archive_is_unpacked_anew(server: FileServer, folder: str) -> No
 
 def test_a_tar_cut_between_two_files_is_an_error(folder: str) -> None:
     whole = tar_of({f"{number}.txt": b"x" * 512 for number in range(8)}, "")
-    os.makedirs(folder)
     Path(folder, "x.tar").write_bytes(whole[: 4 * 1024])
     with pytest.raises(Exception, match="cut|end mark"):
         Files(Resource(name="x.tar"), folder).paths()
 
 
 def test_names_with_brackets_are_names(folder: str) -> None:
-    os.makedirs(folder)
     Path(folder, "x.zip").write_bytes(zip_of({"x[1].txt": b"brackets", "x1.txt": b"none"}))
     files = Files(Resource(name="x.zip"), folder)
     assert [(path, stream.read()) for path, stream in files.open("x[1].txt")] == [("x[1].txt", b"brackets")]
@@ -451,7 +445,6 @@ def test_names_with_brackets_are_names(folder: str) -> None:
 def test_links_in_a_tar_are_left_out_and_counted(folder: str, way: str) -> None:
     name = "x.tar.gz" if way == "unpack" else "x.tar"
     links = {"a-link.txt": "a.txt", "outside.txt": "/etc/passwd"}
-    os.makedirs(folder)
     with tarfile.open(Path(folder, name), "w:gz" if way == "unpack" else "w") as archive:
         for path in ("a.txt", *links):
             header = tarfile.TarInfo(path)
@@ -468,7 +461,6 @@ def test_links_in_a_tar_are_left_out_and_counted(folder: str, way: str) -> None:
 @pytest.mark.parametrize("unpack", [False, True])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_twice_in_a_zip_is_its_last_file(folder: str, unpack: bool) -> None:
-    os.makedirs(folder)
     with zipfile.ZipFile(Path(folder, "x.zip"), "w") as archive:
         for path, content in [("a.txt", b"old"), ("b.txt", b"one"), ("a.txt", b"new")]:
             archive.writestr(path, content)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from resuming import passed_on
+from resuming import assert_resumes_everywhere, passed_on
 
 
 def numbers(on_error: Any, items: Any = ("1", "x", "3", "y", "5")) -> Any:
@@ -275,3 +275,16 @@ def test_a_resumed_pass_counts_what_was_skipped_in_parts_that_it_does_not_read_a
         assert len(list(resumed)) == length
         assert skipped(resumed) == skipped(uninterrupted), "in the next pass"
         del iterator
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numbers("skip"),
+        lambda: numbers(ps.Retry(1, backoff=0, then="skip")).batch(2),
+        lambda: ps.iter.IterableWrapper(["ab", "c!d", "!", "e"]).flatmap(characters, on_error="skip"),
+        lambda: ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(int, on_error="skip").prefetch(2),
+    ],
+)
+def test_chains_that_skip_resume_everywhere(make: Any) -> None:
+    assert_resumes_everywhere(make, passes=3)

@@ -50,14 +50,9 @@ def kinds(dp: Any) -> list[str]:
     return [type(pipe).__name__ for pipe in walk(dp)]
 
 
-def test_a_chain_shows_each_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_chain_shows_each_step() -> None:
     assert repr(maps(numbers())).splitlines() == ["IterableWrapper(range(0, 3))", *["    .map(abs)"] * STEPS]
-    assert len(repr(mixed(numbers())).splitlines()) == STEPS + 1
-    print(maps(numbers()))
-    assert capsys.readouterr().out.count(".map(abs)") == STEPS
-
-
-def test_branches_and_pipes_without_a_method_are_shown() -> None:
+    assert str(maps(numbers())).count(".map(abs)") == STEPS
     shown = repr(branched(numbers()))
     assert shown.count(".map(abs)") == STEPS // 3 * 3
     assert (shown.count("\n    .fork(2)[0]\n"), shown.count("        ….fork(2)[1]\n")) == (1, 1)
@@ -82,22 +77,20 @@ def test_the_steps_of_a_chain_are_found(lengthen: Callable[[Any], Any]) -> None:
     assert list_dps(graph, exclude_dps=pipes[1:]) == [dp]
 
 
+def test_steps_are_replaced_and_removed() -> None:
+    first, other = numbers(), ps.iter.IterableWrapper("ab")
+    dp = maps(first)
+    graph = replace_dp(traverse_dps(dp), first, other)
+    assert list_dps(graph)[-1] is other
+    assert len(list_dps(remove_dp(graph, dp.source))) == STEPS
+
+
 def test_sources_come_first_where_several_read_from_one() -> None:
     dp = branched(numbers())
     found = sources_first(dp)
     places = {id(pipe): place for place, pipe in enumerate(found)}
     assert places.keys() == {id(pipe) for pipe in walk(dp)}
     assert all(places[id(source)] < places[id(pipe)] for pipe in found for source in sources_of(pipe))
-
-
-def test_steps_are_replaced_and_removed() -> None:
-    first = numbers()
-    dp = maps(first)
-    other = ps.iter.IterableWrapper("ab")
-    graph = replace_dp(traverse_dps(dp), first, other)
-    assert list_dps(graph)[-1] is other
-    graph = remove_dp(graph, dp.source)
-    assert len(list_dps(graph)) == STEPS
 
 
 def test_seeds_are_given_and_what_was_skipped_is_told() -> None:
@@ -139,14 +132,6 @@ def test_a_chain_is_copied(lengthen: Callable[[Any], Any], copied_by: Callable[[
     copied = copied_by(dp)
     assert kinds(copied) == kinds(dp)
     assert not {id(pipe) for pipe in walk(copied)} & {id(pipe) for pipe in walk(dp)}
-
-
-def test_one_step_is_copied() -> None:
-    dp = maps(numbers())
-    copied = copy.copy(dp)
-    assert copied is not dp
-    assert type(copied) is type(dp)
-    assert copied.source is dp.source
 
 
 def test_several_chains_in_one_pickle_have_in_common_what_they_had() -> None:
@@ -203,11 +188,6 @@ def begun(dp: Any) -> Any:
     return dp
 
 
-def test_where_an_item_was_read_is_asked_through_a_long_chain() -> None:
-    assert str(provenance_of(begun(maps(Reader())))) == "row 0 of row group 0 of 'a.parquet'"
-    assert provenance_of(begun(maps(Nowhere()))) is None
-
-
 @pytest.mark.parametrize("lengthen", [maps, branched])
 def test_where_something_was_read_last_is_found_far_above_and_each_pipe_asked_once(lengthen: Any) -> None:
     Reader.asked = 0
@@ -215,13 +195,11 @@ def test_where_something_was_read_last_is_found_far_above_and_each_pipe_asked_on
     assert describe_step(dp, 7) == "Mapper(len), on 7, last read upstream: row 0 of row group 0 of 'a.parquet'"
     assert Reader.asked == 1
     assert describe_step(begun(lengthen(Nowhere()).map(len)), 7) == "Mapper(len), on 7"
-
-
-def test_of_many_joins_each_is_asked_once() -> None:
-    dp: Any = Nowhere()
+    assert str(provenance_of(begun(maps(Reader())))) == "row 0 of row group 0 of 'a.parquet'"
+    joined: Any = Nowhere()
     for _ in range(60):
-        dp = dp.zip(dp)
-    assert describe_step(begun(dp.map(len)), 7) == "Mapper(len), on 7"
+        joined = joined.zip(joined)
+    assert describe_step(begun(joined.map(len)), 7) == "Mapper(len), on 7"
 
 
 class Failing(ps.IterDataPipe[int]):

@@ -52,16 +52,18 @@ def test_a_longer_chain_than_c_has_stack_for_is_an_error_and_does_not_end_the_pr
             pass
 
 
-def test_the_length_is_known() -> None:
+def test_what_is_asked_of_a_chain_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     for lengthen in (maps, forked, diamonds):
         assert len(lengthen(numbers())) == 6
     with pytest.raises(TypeError):
         len(mixed(numbers()))
-
-
-def test_a_chain_and_its_first_items_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    maps(numbers()).show(2)
-    assert capsys.readouterr().out.splitlines()[STEPS:] == ["    .map(abs)", "0: 0", "1: 1"]
+    dp = maps(ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip"))
+    dp.show(2)
+    assert capsys.readouterr().out.splitlines()[STEPS + 1 :] == ["    .map(abs)", "0: 1", "1: 3"]
+    assert list(dp) == [1, 3]
+    assert dp.stats()["map"]["skipped"] == 1
+    with pytest.raises(ValueError, match="the state is of another chain"):
+        maps(numbers(), STEPS - 1).batch(2).load_state_dict(dp.state_dict())
 
 
 @CHAINS
@@ -102,24 +104,18 @@ def fail(item: Any) -> Any:
 @pytest.mark.parametrize("lengthen", [maps, mixed, branched, forked])
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_an_error_has_one_note_and_a_short_traceback(lengthen: Callable[[Any], Any], place: str) -> None:
-    dp = lengthen(numbers().map(fail)) if place == "first" else lengthen(numbers()).map(fail)
+    source = ps.iter.IterableWrapper([("a.txt", 1), ("b.txt", 2)])
+    dp = lengthen(source.map(fail)) if place == "first" else lengthen(source.map(second)).map(fail)
     with pytest.raises(LookupError, match="no such thing") as caught:
         list(dp)
-    assert caught.value.__notes__ == ["penstock: raised in Mapper(fail), on 0"]
+    (note,) = caught.value.__notes__
+    assert note.startswith("penstock: raised in Mapper(fail), on ")
+    assert "a.txt" in note
     assert len(traceback.extract_tb(caught.value.__traceback__)) < 10
 
 
-def test_an_error_tells_the_path_that_was_read_at_the_other_end() -> None:
-    dp = maps(ps.iter.IterableWrapper([("a.txt", 1), ("b.txt", 2)]).map(lambda pair: pair[1])).map(fail)
-    with pytest.raises(LookupError) as caught:
-        list(dp)
-    assert caught.value.__notes__ == ["penstock: raised in Mapper(fail), on 1, last read upstream: 'a.txt'"]
-
-
-def test_what_was_skipped_is_counted() -> None:
-    dp = maps(ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip"))
-    assert list(dp) == [1, 3]
-    assert dp.stats()["map"]["skipped"] == 1
+def second(pair: tuple[str, int]) -> int:
+    return pair[1]
 
 
 # Saving and resuming
@@ -149,12 +145,6 @@ def test_a_chain_goes_on_again_and_again() -> None:
         dp = mixed(numbers().shuffle())
         dp.load_state_dict(state)
     assert found == expected
-
-
-def test_a_state_of_another_long_chain_is_refused() -> None:
-    dp = maps(numbers())
-    with pytest.raises(ValueError, match="the state is of another chain"):
-        maps(numbers(), STEPS - 1).batch(2).load_state_dict(dp.state_dict())
 
 
 # Loaders and workers

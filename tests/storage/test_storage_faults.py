@@ -415,3 +415,14 @@ def test_parts_of_an_object_of_5_gb_are_read_with_faults_and_without_holding_it(
     assert large_proxy.played().total() > 0
     assert bytes_asked_for(large_proxy) < GIB
     assert peak() - before < GIB
+
+
+def test_with_one_answer_in_ten_that_says_slow_down_every_object_comes(
+    s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    keys = [f"slow/{number:03}" for number in range(300)]
+    lay(s3_server, keys, 500)
+    fault_proxy.play(Fault("status", rate=0.1), seed=1)
+    dp = loading(keys)
+    assert list(dp) == pairs(keys, 500)
+    assert retried(dp) == fault_proxy.played()["status"] > 10
