@@ -55,7 +55,7 @@ class ShardPass:
         if seeded is not None:
             items = _each_seeded(items, seeded, position.items - position.skip)
         self.items = self._tally.follow(after(items, position.skip))
-        self._pace = Throttle() if can_capture(chain) else None
+        self._throttle = Throttle() if can_capture(chain) else None
 
     def current_position(self) -> ShardPosition:
         """Return the shard's present position."""
@@ -67,13 +67,13 @@ class ShardPass:
 
     def report_if_due(self, make_report: Callable[[Any], T]) -> T | None:
         """Return `make_report(chain)`, such as its position, as often as is cheap; None otherwise."""
-        if self._pace is None or not self._pace.due():
+        if self._throttle is None or not self._throttle.due():
             return None
         started = time.perf_counter()
         report: T | None = None
         with suppress(NotPlain):
             report = make_report(self.chain)
-        self._pace.record(started)
+        self._throttle.record(started)
         return report
 
     def close(self) -> None:

@@ -345,7 +345,8 @@ _closings = count()
 
 def path_without_reader(pipe: Any, outer: Pass | None) -> PassPath:
     """Return the path of a pass that no reader has begun: of the next epoch, or of the pass in which it is read."""
-    return outer.path if outer is not None and not pipe._epoch else PassPath(pipe._epoch)
+    is_part = outer is not None and not (pipe._epoch or pipe._counts_epochs)
+    return outer.path if outer is not None and is_part else PassPath(pipe._epoch)
 
 
 def running_pass(but: Pass | None = None) -> Pass | None:

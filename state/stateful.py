@@ -35,6 +35,8 @@ class Stateful(OurPipe):
     """The node from which the next pass resumes, at the end of a chain."""
     _epoch: int = 0
     """The number of the next pass, unless another pipe reads this one."""
+    _counts_epochs: bool = False
+    """Whether its passes are epochs of its own, also those that a step of another chain begins."""
 
     def read(self, source: Any, drop: Callable[[Any], object] | None = None) -> Reading[Any]:
         """Return the items of a source with their numbers; declare those still needed with `keep_from`.

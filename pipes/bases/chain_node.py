@@ -22,6 +22,7 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
     def __init__(self, chain: IterDataPipe[T]) -> None:
         super().__init__()
         self.chain = chain
+        chain._counts_epochs = True  # a `NodeReader` may read the node in a pass of another chain
         self._it: Iterator[T] | None = None
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:

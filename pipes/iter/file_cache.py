@@ -139,7 +139,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.error_policy = _CountingPolicy(on_error)
         self.storage_options = Options(storage_options)
-        self._set_pace(("workers", workers, MOST_THREADS), (DERIVED, workers))
+        self._set_concurrency(("workers", workers, MOST_THREADS), (DERIVED, workers))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)

@@ -92,7 +92,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.handle_errors(on_error)
         self.threadpool_kwargs = threadpool_kwargs
         most = max_workers or _usual_threads()
-        self._set_pace(("max_workers", most, MOST_THREADS), ("scheduled_tasks", scheduled_tasks))
+        self._set_concurrency(("max_workers", most, MOST_THREADS), ("scheduled_tasks", scheduled_tasks))
 
     def __iter__(self) -> Iterator[Any]:
         name = self.threadpool_kwargs.get("thread_name_prefix", "penstock-threadpool")
@@ -176,7 +176,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self._prefetch = prefetch
         self.ordered = ordered
         self.handle_errors(on_error)
-        self._set_pace(
+        self._set_concurrency(
             ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
             ("prefetch", prefetch),
             may_shrink=self._are_threads,
@@ -244,7 +244,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.max_concurrency = max_concurrency
-        self._set_pace(("max_concurrency", max_concurrency, max_concurrency), (DERIVED, batch_size))
+        self._set_concurrency(("max_concurrency", max_concurrency, max_concurrency), (DERIVED, batch_size))
         self._flatten = flatten  # `flatten` would hide the method of that name
         self.handle_errors(on_error)
 

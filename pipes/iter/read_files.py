@@ -68,7 +68,7 @@ class WholeFileReader(WorksAhead[R]):
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
-        self._set_pace(("workers", workers, MOST_THREADS), (DERIVED, AUTO if workers == AUTO else 2 * workers))
+        self._set_concurrency(("workers", workers, MOST_THREADS), (DERIVED, AUTO if workers == AUTO else 2 * workers))
 
     def _decoded(self, path: str, content: bytes) -> R:
         """Return the decoded bytes of a file."""

@@ -195,7 +195,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
         room = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
-        self._set_pace(("workers", workers, _MOST_WORKERS), (DERIVED, room))
+        self._set_concurrency(("workers", workers, _MOST_WORKERS), (DERIVED, room))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         budget = MemoryBudget(self.max_bytes)

@@ -52,18 +52,18 @@ class LoaderPosition:
 
     def chunks(self, read: IterDataPipe[Any], items: Iterator[T]) -> Iterator[Iterator[T]]:
         """Yield the items in chunks; between these, the position is recorded as often as is cheap."""
-        pace = Throttle()
+        throttle = Throttle()
         while True:
-            step = pace.items_to_go
+            step = throttle.items_to_go
             expected = self.tally.items + step
             yield self.tally.follow(islice(items, step))
             if self.tally.items < expected:
                 return
-            if pace.due(step):
+            if throttle.due(step):
                 started = time.perf_counter()
                 with suppress(NotPlain):
                     self._marks.append((self.tally.items, _position_of(read)))
-                pace.record(started)
+                throttle.record(started)
 
     def items_before(self, read: IterDataPipe[Any]) -> int:
         """Return how many items were handed out before this epoch resumed; 0 if unknown."""

@@ -321,7 +321,7 @@ def test_a_loader_with_workers_reads_a_node_and_resumes_on_another_number_of_wor
 
 
 def _to_chain_and_back(node: Any) -> Any:
-    dp = ps.iter.NodeReader(nodes.Prefetcher(node, 2)).map(ten_times).shuffle(buffer_size=4).set_seed(2).batch(2)
+    dp = ps.iter.NodeReader(node).map(ten_times).shuffle(buffer_size=4).set_seed(2).batch(2)
     return nodes.Prefetcher(dp.to_node(), 2)
 
 

@@ -140,6 +140,7 @@ def test_a_note_names_the_file_that_cannot_be_read(
             "'train.tags.de-en.en'.*DeEnItNlRo.tgz/a/train.tags.de-en.de",
         ),
     ],
+    ids=["IMDB", "Multi30k", "IWSLT2017"],
 )
 def test_a_part_that_is_missing_is_named(
     data: Dataset[Any], content: bytes, missing: str, server: FileServer, tmp_path: Path

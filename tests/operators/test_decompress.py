@@ -84,6 +84,7 @@ def test_a_type_that_cannot_be_told_is_an_error(name: str, way: Any) -> None:
         ("load_from_zip", ZIP, ["a"]),
         ("load_from_zip", packed("gzip", ZIP), ["a"]),
     ],
+    ids=["tar", "tar in lzma", "zip", "zip in gzip"],
 )
 @ways
 def test_archives_are_loaded_whether_they_are_compressed_or_not(

@@ -56,7 +56,7 @@ class WorksAhead(IterDataPipe[R]):
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
-    def _set_pace(self, workers: tuple[str, Any, int], room: tuple[str, Any], may_shrink: bool = True) -> None:
+    def _set_concurrency(self, workers: tuple[str, Any, int], room: tuple[str, Any], may_shrink: bool = True) -> None:
         """Set how many workers there are, and how many items they have; a tuner finds what is "auto".
 
         `workers` are the parameter, its argument and the most workers; `room` the parameter and its argument.
