@@ -26,7 +26,7 @@ _END = object()
 
 
 class Reader(Generic[T]):
-    """A thread that reads an iterator up to `room` items ahead of its consumer, and closes it in the end.
+    """A thread that reads an iterator up to `capacity` items ahead of its consumer, and closes it in the end.
 
     `give_up` is called where the items are no longer wanted; it should end what the iterator waits for. `what` is the
     name of the iterator in the error for one that does not end. `is_work` says whether to read is work of the step that
@@ -36,7 +36,7 @@ class Reader(Generic[T]):
     def __init__(
         self,
         items: Iterable[T],
-        room: int,
+        capacity: int,
         name: str,
         give_up: Callable[[], object],
         what: str = "the source",
@@ -45,14 +45,14 @@ class Reader(Generic[T]):
         self._items = items
         self._give_up = give_up
         self._what = what
-        self._places = room
-        self._room = threading.Semaphore(room)
+        self._capacity = capacity
+        self._free = threading.Semaphore(capacity)
         self._taken_back = 0
-        """How many places to withdraw once their items are taken."""
+        """How much capacity to withdraw once their items are taken."""
         self.blocked = 0.0
-        """Seconds that the thread has waited for room."""
+        """Seconds that the thread has waited for capacity."""
         self._buffer: Arrivals[Any] = Arrivals()
-        self._stopped = self._is_at_end = False
+        self._stopped = self._is_closed = False
         self._error: BaseException | None = None
         observer = None if here.observer is None else here.observer.worker()
         read = partial(observer.call, self._read) if is_work and observer is not None else self._read
@@ -65,9 +65,8 @@ class Reader(Generic[T]):
             if self._taken_back:
                 self._taken_back -= 1
             else:
-                self._room.release()
+                self._free.release()
             yield item
-        self._is_at_end = True
         if self._error is not None:
             error, self._error = self._error, None
             try:
@@ -75,12 +74,12 @@ class Reader(Generic[T]):
             finally:
                 del error  # its traceback leads back to this frame, a cycle that would keep items
 
-    def resize(self, room: int) -> None:
-        """Read up to `room` items ahead from now on; called by the consumer."""
-        more = room - self._places - self._taken_back
-        self._places, self._taken_back = room, max(-more, 0)
+    def resize(self, capacity: int) -> None:
+        """Read up to `capacity` items ahead from now on; called by the consumer."""
+        more = capacity - self._capacity - self._taken_back
+        self._capacity, self._taken_back = capacity, max(-more, 0)
         if more > 0:
-            self._room.release(more)
+            self._free.release(more)
 
     def interrupt(self) -> None:
         """Let the consumer's wait for an item raise Interrupted; called by another thread."""
@@ -92,11 +91,11 @@ class Reader(Generic[T]):
         if self._stopped:
             return
         self._stopped = True
-        self._room.release()
+        self._free.release()
         atexit.unregister(self.stop)
         if self._thread is threading.current_thread() or sys.is_finalizing():
             return  # garbage-collected in the thread itself, or ended by the interpreter: nothing to wait for
-        if not self._is_at_end:
+        if not self._is_closed:
             self._give_up()
         if not join([self._thread], PATIENCE):
             raise RuntimeError(f"{self._what} gave no item and did not end for {PATIENCE} s after reading was stopped")
@@ -105,7 +104,7 @@ class Reader(Generic[T]):
         here.observer = observer
         try:
             items = iter(self._items)
-            while self._has_room() and (item := next(items, _END)) is not _END:
+            while self._wait_for_capacity() and (item := next(items, _END)) is not _END:
                 self._buffer.put(item)
                 del item  # else it would be kept while the next is made
         except BaseException as error:
@@ -113,13 +112,14 @@ class Reader(Generic[T]):
                 self._error = error
         finally:
             close(self._items)
+            self._is_closed = True
             self._buffer.put(_END)
 
-    def _has_room(self) -> bool:
-        """Wait for room; say whether the next item is wanted."""
-        if not self._room.acquire(blocking=False):
+    def _wait_for_capacity(self) -> bool:
+        """Wait for capacity; say whether the next item is wanted."""
+        if not self._free.acquire(blocking=False):
             began = time.perf_counter()
-            acquire(self._room)
+            acquire(self._free)
             self.blocked += time.perf_counter() - began
         return not self._stopped
 

@@ -44,32 +44,32 @@ class LoaderAddress:
 
     def connect(self) -> Connection:
         """Return a connection to the loader."""
-        line = self._connected()
-        line.sendall(self.key)
-        return Connection(line.detach())
+        sock = self._connected()
+        sock.sendall(self.key)
+        return Connection(sock.detach())
 
     def _connected(self) -> socket.socket:
         if self.local:
-            line = socket.socket(socket.AF_UNIX)
+            sock = socket.socket(socket.AF_UNIX)
             try:
-                line.connect(self.local)
-                return line
+                sock.connect(self.local)
+                return sock
             except OSError:  # the loader is on another machine
-                line.close()
+                sock.close()
         try:
-            line = socket.create_connection(self.remote, _CONNECTS_WITHIN)
+            sock = socket.create_connection(self.remote, _CONNECTS_WITHIN)
         except OSError as error:
             where = "{}:{}".format(*self.remote)
             raise ConnectionError(f"cannot reach its loader at {where}, as behind a firewall: {error}") from error
-        line.settimeout(None)
-        return _without_delay(line)
+        sock.settimeout(None)
+        return _without_delay(sock)
 
 
-def _without_delay(line: socket.socket) -> socket.socket:
+def _without_delay(sock: socket.socket) -> socket.socket:
     """Send messages without delay, and detect when the other machine is gone."""
-    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return line
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return sock
 
 
 class Listener:
@@ -98,13 +98,13 @@ class Listener:
         connections: list[Connection] = []
         while len(connections) < number:
             ready, _, _ = select.select(self._sockets, [], [], max(deadline - time.monotonic(), 0))
-            if not ready:
+            if not ready or time.monotonic() > deadline:  # strangers may keep it busy
                 raise ConnectionError("has connected to its loader, and the connection was lost")
             for listener in ready:
-                line, _ = listener.accept()
-                if _shows(line, self.address.key):
-                    line = line if line.family == socket.AF_UNIX else _without_delay(line)
-                    connections.append(Connection(line.detach()))
+                sock, _ = listener.accept()
+                if _shows(sock, self.address.key):
+                    sock = sock if sock.family == socket.AF_UNIX else _without_delay(sock)
+                    connections.append(Connection(sock.detach()))
         return connections
 
     def __enter__(self) -> Self:
@@ -115,14 +115,14 @@ class Listener:
             listener.close()
 
 
-def _shows(line: socket.socket, key: bytes) -> bool:
+def _shows(sock: socket.socket, key: bytes) -> bool:
     """Say whether the other end shows the key; else close the socket."""
-    line.settimeout(_SAYS_KEY_WITHIN)
+    sock.settimeout(_SAYS_KEY_WITHIN)
     with suppress(OSError):
-        if hmac.compare_digest(line.recv(_KEY_BYTES, socket.MSG_WAITALL), key):
-            line.settimeout(None)
+        if hmac.compare_digest(sock.recv(_KEY_BYTES, socket.MSG_WAITALL), key):
+            sock.settimeout(None)
             return True
-    line.close()
+    sock.close()
     return False
 
 
