@@ -6,7 +6,9 @@ import functools
 import multiprocessing
 import os
 import signal
+import socket
 import sys
+import tempfile
 import threading
 import traceback
 import weakref
@@ -116,11 +118,55 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_processes_to_parent)
 
 
+def _start_fork_server() -> None:
+    """Start the fork server, if none runs, with a socket in no folder: `kill -9` would leave the folder behind."""
+    if not _sockets_need_no_folder():
+        return  # multiprocessing starts it
+    server: Any = forkserver._forkserver
+    config: dict[str, Any] = process.current_process()._config  # type: ignore[attr-defined]
+    usual = config.get("tempdir")
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        config["tempdir"] = folder
+        try:
+            server.ensure_running()
+            address = server._forkserver_address
+            if address.startswith(folder):
+                server._forkserver_address = _address_without_folder(address)
+        finally:
+            config["tempdir"] = usual
+
+
+def _address_without_folder(address: str) -> str:
+    """Return a socket's address that stays valid when its file is removed."""
+    return f"/proc/self/fd/{os.open(address, os.O_PATH | os.O_CLOEXEC)}"
+
+
+@functools.cache
+def _sockets_need_no_folder() -> bool:
+    """Say whether this system connects to a socket whose file was removed, as Linux does."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place := os.path.join(folder, "socket"))
+        listener.listen()
+        try:
+            address = _address_without_folder(place)
+        except (AttributeError, OSError):
+            return False
+        os.unlink(place)
+        try:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(address)
+        except OSError:
+            return False
+        finally:
+            os.close(int(os.path.basename(address)))
+    return True
+
+
 def start_server(preload: str) -> None:
     """Start the fork server early, so that it imports a module before the first process is needed."""
     context_for(None, preload)
     with lock:
-        forkserver.ensure_running()
+        _start_fork_server()
 
 
 def start(starting: BaseProcess) -> None:
@@ -135,6 +181,8 @@ def start(starting: BaseProcess) -> None:
         try:
             if daemon:
                 me.daemon = False
+            if getattr(starting, "_start_method", "") == "forkserver":
+                _start_fork_server()
             starting.start()
             _started.add(starting)
         finally:
