@@ -125,11 +125,13 @@ class ShardReader(IterDataPipe[Any]):
             return
         received = self._received(shards, RoundRobin(map(replace, positions)))
         capacity = self.options.main_prefetch
-        thread = reader_of(self, received, capacity) if capacity else None
+        thread = reader_of(self, capacity) if capacity else None
         messages = received if thread is None else iter(thread)
         if self.options.tuner is not None:
             messages = self.options.tuner.follow(messages, self._idle, self._request_resize)
         try:
+            if thread is not None:
+                thread.start(received)
             for message in messages:
                 position = order.next()
                 if message.ended:

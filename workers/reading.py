@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import cycle
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ..errors.closing import close
@@ -26,39 +28,36 @@ _END = object()
 
 
 class Reader(Generic[T]):
-    """A thread that reads an iterator up to `capacity` items ahead of its consumer, and closes it in the end.
+    """A thread that reads iterators up to `capacity` items ahead of its consumer, and closes each at its end.
 
-    `give_up` is called where the items are no longer wanted; it should end what the iterator waits for. `what` is the
-    name of the iterator in the error for one that does not end. `is_work` says whether to read is work of the step that
-    is observed, and not of its source.
+    `give_up` is called where the items are no longer wanted; it should end what the iterator waits for. `is_work` says
+    whether to read is work of the step that is observed, and not of its source.
     """
 
-    def __init__(
-        self,
-        items: Iterable[T],
-        capacity: int,
-        name: str,
-        give_up: Callable[[], object],
-        what: str = "the source",
-        is_work: bool = False,
-    ) -> None:
-        self._items = items
+    def __init__(self, capacity: int, name: str, give_up: Callable[[], object], is_work: bool = False) -> None:
         self._give_up = give_up
-        self._what = what
         self._capacity = capacity
         self._free = threading.Semaphore(capacity)
         self._taken_back = 0
         """How much capacity to withdraw once their items are taken."""
         self.blocked = 0.0
         """Seconds that the thread has waited for capacity."""
+        self._sources: SimpleQueue[Any] = SimpleQueue()
         self._buffer: Arrivals[Any] = Arrivals()
-        self._stopped = self._is_closed = False
+        self._stopped = False
+        self._is_closed = True
         self._error: BaseException | None = None
         observer = None if here.observer is None else here.observer.worker()
-        read = partial(observer.call, self._read) if is_work and observer is not None else self._read
-        self._thread = threading.Thread(target=read, args=(observer,), name=name, daemon=True)
-        atexit.register(self.stop)  # a thread inside torch may abort the interpreter at exit
-        self._thread.start()
+        self._thread = threading.Thread(target=self._work, args=(observer, is_work), name=name, daemon=True)
+
+    def start(self, items: Iterable[T], what: str = "the source") -> None:
+        """Begin to read items, once the one before is at its end; `what` is its name in an error."""
+        self._what = what
+        self._is_closed = False
+        self._sources.put(items)
+        if not self._thread.ident:
+            atexit.register(self.stop)  # a thread inside torch may abort the interpreter at exit
+            self._thread.start()
 
     def __iter__(self) -> Iterator[T]:
         while (item := self._buffer.get()) is not _END:
@@ -92,6 +91,7 @@ class Reader(Generic[T]):
             return
         self._stopped = True
         self._free.release()
+        self._sources.put(_END)
         atexit.unregister(self.stop)
         if self._thread is threading.current_thread() or sys.is_finalizing():
             return  # garbage-collected in the thread itself, or ended by the interpreter: nothing to wait for
@@ -100,10 +100,19 @@ class Reader(Generic[T]):
         if not join([self._thread], PATIENCE):
             raise RuntimeError(f"{self._what} gave no item and did not end for {PATIENCE} s after reading was stopped")
 
-    def _read(self, observer: Observer | None) -> None:
-        here.observer = observer
+    def _work(self, observer: Observer | None, is_work: bool) -> None:
+        read: Callable[[Iterable[T]], None] = self._read
+        if observer is not None and is_work:
+            read = partial(observer.call, self._read)
+        else:
+            here.observer = observer
+        while (items := self._sources.get()) is not _END:
+            read(items)
+            del items
+
+    def _read(self, source: Iterable[T]) -> None:
         try:
-            items = iter(self._items)
+            items = iter(source)
             while self._wait_for_capacity() and (item := next(items, _END)) is not _END:
                 self._buffer.put(item)
                 del item  # else it would be kept while the next is made
@@ -111,7 +120,8 @@ class Reader(Generic[T]):
             if not self._stopped:  # otherwise nobody asks for it, and the items in its frames would be kept
                 self._error = error
         finally:
-            close(self._items)
+            self._free.release()  # what was acquired for an item after the last
+            close(source)
             self._is_closed = True
             self._buffer.put(_END)
 
@@ -135,41 +145,31 @@ class Readers(Generic[K, T]):
         self, outputs_of: Callable[[K], Iterator[T]], at_once: int, name: str, give_up: Callable[[], object]
     ) -> None:
         self._outputs_of = outputs_of
-        self._at_once = at_once
-        self._name = name
-        self._give_up = give_up
-        self._readers: deque[tuple[K, Reader[T]]] = deque()
+        self._readers = [Reader[T](1, name, give_up, is_work=True) for _ in range(at_once)]
         self._is_interrupted = False
 
-    def read(self, items: Iterable[K]) -> Iterator[tuple[K, Iterator[T]]]:
+    def read(self, items: Iterable[K]) -> Iterator[tuple[K, Iterable[T]]]:
         """Yield each item with its outputs, in order; they are to be read to their end."""
-        for item in items:
-            outputs = self._outputs_of(item)
-            reader = Reader(outputs, 1, self._name, self._give_up, describe_item(item), is_work=True)
-            self._readers.append((item, reader))
+        started: deque[tuple[K, Reader[T]]] = deque()
+        for item, reader in zip(items, cycle(self._readers)):
+            reader.start(self._outputs_of(item), describe_item(item))
+            started.append((item, reader))
             if self._is_interrupted:  # before this one was there to be interrupted
                 raise Interrupted
             if here.observer is not None:
-                here.observer.threads = max(here.observer.threads, len(self._readers))
-            if len(self._readers) == self._at_once:
-                yield from self._oldest()
-        while self._readers:
-            yield from self._oldest()
+                here.observer.threads = max(here.observer.threads, len(started))
+            if len(started) == len(self._readers):
+                yield started.popleft()
+        yield from started
 
     def interrupt(self) -> None:
         """Let a wait for an output raise Interrupted; called by another thread."""
         self._is_interrupted = True
-        for _, reader in [*self._readers]:
+        for reader in self._readers:
             reader.interrupt()
 
     def stop(self) -> None:
         """Drop what was not read, and wait for what is being made; RuntimeError if that does not end."""
         with ExitStack() as each_stops:
-            for _, reader in self._readers:
+            for reader in self._readers:
                 each_stops.callback(reader.stop)
-
-    def _oldest(self) -> Iterator[tuple[K, Iterator[T]]]:
-        item, reader = self._readers[0]
-        yield item, iter(reader)
-        reader.stop()
-        self._readers.popleft()

@@ -70,7 +70,9 @@ def join(threads: Iterable[threading.Thread], patience: float) -> bool:
     if sys.is_finalizing():
         return True  # the interpreter has ended them
     deadline = time.monotonic() + patience
-    others = [thread for thread in threads if thread is not threading.current_thread()]  # GC may call this in one
+    # Garbage collection may call this in one of them. One that was just being started, when an interrupt came, ends
+    # without being waited for.
+    others = [thread for thread in threads if thread is not threading.current_thread() and thread.is_alive()]
     for thread in others:
         thread.join(max(deadline - time.monotonic(), 0))
     return not any(thread.is_alive() for thread in others)

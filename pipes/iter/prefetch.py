@@ -48,11 +48,12 @@ class Prefetcher(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
-        reader = reader_of(self.source, items, self._room.value)
+        reader = reader_of(self.source, self._room.value)
         arriving = iter(reader)
         if self.tuner is not None:
             arriving = self.tuner.follow(arriving, lambda: reader.blocked, lambda _, room: reader.resize(room))
         try:
+            reader.start(items)
             for number, item in arriving:
                 items.keep_from(number + 1)
                 yield item

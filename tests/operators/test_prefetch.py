@@ -11,6 +11,8 @@ import weakref
 from itertools import islice
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
@@ -206,3 +208,23 @@ def test_resuming():
     assert_resumes_everywhere(
         lambda: numbers(range(12)).shuffle(buffer_size=4).set_seed(1).prefetch(2).flatmap(lambda x: [x, x]).prefetch(9)
     )
+
+
+@pytest.mark.parametrize("name", ["penstock-prefetch", "penstock-columns"])
+def test_an_interrupt_while_a_thread_is_being_started_leaves_no_thread(tmp_path, monkeypatch, name):
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        if thread.name == name:
+            raise KeyboardInterrupt
+
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    files = numbers([tmp_path / "a.parquet"])
+    dp = files.prefetch() if name == "penstock-prefetch" else files.read_parquet()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(dp)
+    assert [thread for thread in threading.enumerate() if thread.name == name] == []
+    assert len(list(dp)) == 1

@@ -13,11 +13,11 @@ from ....workers.reading import Reader
 __all__ = ["reader_of"]
 
 
-def reader_of(source: IterDataPipe[Any], items: Any, capacity: int) -> Reader[Any]:
-    """Return a thread that reads the closable items of a source up to `capacity` items ahead."""
+def reader_of(source: IterDataPipe[Any], capacity: int) -> Reader[Any]:
+    """Return a thread, not yet started, to read the items of a source up to `capacity` items ahead."""
     if here.observer is not None:
         here.observer.reads_ahead, here.observer.capacity = True, capacity
-    return Reader(items, capacity, "penstock-prefetch", partial(_interrupt, source))
+    return Reader(capacity, "penstock-prefetch", partial(_interrupt, source))
 
 
 def _interrupt(source: IterDataPipe[Any]) -> None:

@@ -79,7 +79,7 @@ class ReadsParts(IterDataPipe[R]):
 
         return Readers(outputs_of, self._prefetch, "penstock-columns", give_up)
 
-    def _of_file(self, item: Any, parts: Iterator[tuple[int, Any]]) -> Iterator[R]:
+    def _of_file(self, item: Any, parts: Iterable[tuple[int, Any]]) -> Iterator[R]:
         try:
             for number, part in parts:
                 if number != self.part:  # parts without matching rows were skipped
