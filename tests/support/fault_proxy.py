@@ -47,7 +47,7 @@ class Fault:
     or before the answer where that is None. After `seconds` a stall goes on; without, it does not. `status` is an error
     that the server did not send, with the `code` that S3 gives as its reason; 200 is the page of a gateway. `length`
     adds to the Content-Length, or takes from it; the body is sent whole, and after it the connection ends, or is silent
-    for `seconds` before. `signed` are requests with a signature only, or only those without.
+    for `seconds` before.
     """
 
     kind: Literal["reset", "cut", "stall", "status", "length"]
@@ -59,7 +59,6 @@ class Fault:
     status: int = 503
     code: str = "SlowDown"
     length: int = 0
-    signed: bool | None = None
 
 
 class FaultProxy:
@@ -342,7 +341,6 @@ class Proxy:
         count = self.requests[asked]
         for number, fault in enumerate(self.faults):
             fits = fault.match in asked and (fault.times is None or count <= fault.times)
-            fits &= fault.signed in (None, bool(request.get("Authorization")))
             if fits and random.Random(f"{self.seed} {number} {asked} {count}").random() < fault.rate:
                 self.played[fault.kind] += 1
                 return fault
