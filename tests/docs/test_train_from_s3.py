@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_pages import AFTER, BEFORE
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from ranks import run_programs
 from s3 import S3Server
+from watched import watched_program
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -43,7 +43,7 @@ def images(s3_server: S3Server) -> str:
 
 def test_the_program_goes_on_exactly_from_its_checkpoint_in_the_bucket(images: str, tmp_path: Path) -> None:
     [program] = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "train.py").write_text(BEFORE + program + AFTER)
+    (tmp_path / "train.py").write_text(watched_program(program))
     run_programs(tmp_path / "train.py", {tmp_path / "train": {**os.environ, "S3_PREFIX": images}}, seconds=50)
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from accelerate import skip_first_batches
 from accelerate.data_loader import IterableDatasetShard
-from test_pages import AFTER, BEFORE
 
 import penstock as ps
 from penstock.registry import apply_sharding
+from watched import watched_program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "trainers.md").read_text()
@@ -62,7 +62,7 @@ def test_two_machines_that_stop_go_on_as_one(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "several_machines.md").read_text()
     [program] = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
     [commands] = re.findall(r"## Try it on one machine\n.*?```sh\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "train.py").write_text(BEFORE + program + AFTER)
+    (tmp_path / "train.py").write_text(watched_program(program))
     (tmp_path / "tutorials").symlink_to(ROOT / "tutorials")
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]

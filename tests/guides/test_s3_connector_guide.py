@@ -222,12 +222,16 @@ def test_workers_read_however_they_start(method: str) -> None:
         assert dataset.from_prefix(DATASET_URI, region=REGION).take(1)[0].read() == b"\0"  # by this process before
     loading: Any = {"num_workers": 2, "batch_size": None, "multiprocessing_context": method}
     loading["worker_init_fn"] = partial(take_environment, {**os.environ})  # a fork server has that of its start
-    dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, transform=lambda item: item.read())
-    assert sorted(DataLoader(dataset, **loading)) == sorted(2 * [*CONTENTS.values()])  # all workers read all
     dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, enable_sharding=True)
     assert sorted(item.key for item in DataLoader(dataset, **loading)) == [*CONTENTS]
     by_index = S3MapDataset.from_prefix(DATASET_URI, region=REGION, transform=lambda item: item.read())
     assert list(DataLoader(by_index, **loading)) == [*CONTENTS.values()]
+
+
+def test_without_sharding_each_worker_reads_all() -> None:
+    dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, transform=lambda item: item.read())
+    read = DataLoader(dataset, num_workers=2, batch_size=None)
+    assert sorted(read) == sorted(2 * [*CONTENTS.values()])
 
 
 @pytest.mark.timeout(120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from penstock.registry import walk
@@ -10,7 +11,23 @@ from penstock.runner.loading import loader
 from penstock.state.passes import Pass
 from penstock.views.explanation import explained
 
-__all__ = ["Watched"]
+__all__ = ["Watched", "watched_program"]
+
+_PROGRAM = """
+import sys
+sys.path.insert(0, {folder!r})
+from watched import Watched
+watched = Watched()
+if __name__ == "__main__":
+    watched.begin(setattr)
+{code}
+assert not watched.mistakes, "\\n".join(watched.mistakes.values())
+"""
+
+
+def watched_program(code: str) -> str:
+    """Return a program that fails in the end if explain finds mistakes in its chains."""
+    return _PROGRAM.format(folder=str(Path(__file__).parent), code=code)
 
 
 class Watched:
