@@ -144,8 +144,8 @@ def test_what_is_no_column_batch_is_an_error() -> None:
             wrong(IterableWrapper([]))
 
 
-@settings(max_examples=25)
-@given(sizes=st.lists(st.integers(0, 6), max_size=8), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
+@settings(max_examples=15)
+@given(sizes=st.lists(st.integers(0, 4), max_size=5), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
 def test_all_resume_after_every_item(sizes: list[int], n: int, kind: str) -> None:
     assert_resumes_everywhere(lambda: source(sizes, kind).rebatch(n).map(ids), passes=1)
     assert_resumes_everywhere(lambda: source(sizes, kind).rows().map(lambda row: row["text"]), passes=1)
