@@ -42,9 +42,8 @@ class Prefetcher(IterDataPipe[T]):
         expect_whole("buffer_size", buffer_size, or_word=AUTO)
         self.source = source
         self.buffer_size = buffer_size
-        room = Setting.of("buffer_size", buffer_size, _FIRST, _MOST)
-        self.tuner = Tuner("prefetch", Setting.of("threads", 1, 1, 1), room) if buffer_size == AUTO else None
-        self._room = room
+        self._room = Setting.of("buffer_size", buffer_size, _FIRST, _MOST)
+        self.tuner = Tuner("prefetch", Setting.of("threads", 1, 1, 1), self._room) if buffer_size == AUTO else None
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
