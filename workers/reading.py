@@ -51,7 +51,7 @@ class Reader(Generic[T]):
         self._thread = threading.Thread(target=self._work, args=(observer, is_work), name=name, daemon=True)
 
     def start(self, items: Iterable[T], what: str = "the source") -> None:
-        """Begin to read items, once the one before is at its end; `what` is its name in an error."""
+        """Begin to read items, when those before have been read to their end; `what` is their name in an error."""
         self._what = what
         self._is_closed = False
         self._sources.put(items)

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli import main
 from ranks import run_programs
-from watched import Watched
+from watched import Watched, watched_program
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCKS = [
@@ -34,7 +34,7 @@ def run_block(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_code_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "__main__" in block or "check_dataset(" in block:  # other processes, or plain pickles, import its module
-        (tmp_path / "block.py").write_text(block)
+        (tmp_path / "block.py").write_text(watched_program(block))
         run_programs(tmp_path / "block.py", {tmp_path / "block": {**os.environ}}, seconds=50)
     else:
         run_block(block, tmp_path, monkeypatch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, UserDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, islice, pairwise
 from typing import Any
 from unittest import mock
@@ -144,12 +144,20 @@ def test_what_is_no_column_batch_is_an_error() -> None:
             wrong(IterableWrapper([]))
 
 
-@settings(max_examples=15)
-@given(sizes=st.lists(st.integers(0, 4), max_size=5), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
-def test_all_resume_after_every_item(sizes: list[int], n: int, kind: str) -> None:
-    assert_resumes_everywhere(lambda: source(sizes, kind).rebatch(n).map(ids), passes=1)
-    assert_resumes_everywhere(lambda: source(sizes, kind).rows().map(lambda row: row["text"]), passes=1)
-    assert_resumes_everywhere(lambda: source(sizes, kind).shuffle_rows(n).set_seed(3).map(ids), passes=2)
+@pytest.mark.parametrize(
+    ("step", "passes"),
+    [
+        pytest.param(lambda dp, n: dp.rebatch(n).map(ids), 1, id="rebatch"),
+        pytest.param(lambda dp, n: dp.rows().map(lambda row: row["text"]), 1, id="rows"),
+        pytest.param(lambda dp, n: dp.shuffle_rows(n).set_seed(3).map(ids), 2, id="shuffle_rows"),
+    ],
+)
+@settings(max_examples=25)
+@given(sizes=st.lists(st.integers(0, 6), max_size=8), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
+def test_all_resume_after_every_item(
+    step: Callable[..., Any], passes: int, sizes: list[int], n: int, kind: str
+) -> None:
+    assert_resumes_everywhere(lambda: step(source(sizes, kind), n), passes=passes)
 
 
 def test_resuming_reads_no_batch_before_the_one_with_the_next_row() -> None:
