@@ -42,7 +42,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.e
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-MANY_PROCESSES = {"cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py"}
+MANY_PROCESSES = {"cluster", "test_trainers.py", "test_ranks_anywhere.py"}
 """Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""
 
 

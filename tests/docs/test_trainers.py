@@ -16,19 +16,13 @@ from accelerate.data_loader import IterableDatasetShard
 
 import penstock as ps
 from penstock.registry import apply_sharding
+from ranks import run_world
 from watched import watched_program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "trainers.md").read_text()
 BATCHES = 24
 """Of 64 items in 12 shards: two of each, of four items at most."""
-
-
-def torchrun(ranks: int, program: Path, *arguments: str) -> list[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    done = subprocess.run([*command, str(program), *arguments], capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 def program_of(heading: str, folder: Path) -> Path:
@@ -42,8 +36,8 @@ def program_of(heading: str, folder: Path) -> Path:
 @pytest.mark.timeout(120)
 def test_a_loop_of_ones_own_goes_on_on_another_number_of_ranks(tmp_path: Path) -> None:
     program = program_of("A loop of your own, under torchrun", tmp_path)
-    assert torchrun(2, program, str(tmp_path), "3") == ["steps 3"] * 2
-    assert torchrun(3, program, str(tmp_path)) == [f"steps {(BATCHES - 2 * 3) // 3}"] * 3
+    assert run_world(program, 2, str(tmp_path), "3") == ["steps 3"] * 2
+    assert run_world(program, 3, str(tmp_path)) == [f"steps {(BATCHES - 2 * 3) // 3}"] * 3
 
 
 @pytest.mark.timeout(150)
@@ -82,7 +76,7 @@ def test_a_trainer_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(
     program, checkpoints = program_of(trainer, tmp_path), str(tmp_path / "checkpoints")
     seen: list[int] = []
     for ranks, steps in ((2, 3), (1, -1)):
-        said = "\n".join(torchrun(ranks, program, checkpoints, str(steps)))  # a progress bar may stand before it
+        said = "\n".join(run_world(program, ranks, checkpoints, str(steps)))  # a progress bar may stand before it
         lines = [json.loads(found) for found in re.findall(r"seen (\[[\d, ]*\])", said)]
         assert len(lines) == ranks
         seen += [number for line in lines for number in line]
@@ -148,7 +142,7 @@ os._exit(0)  # the other rank waits for what this would send
 def test_a_chain_that_is_divided_is_not_read_by_one_rank_for_all(tmp_path: Path) -> None:
     program = tmp_path / "read.py"
     program.write_text(READ_BY_ONE)
-    assert any("accelerate divides it again among 2 processes" in line for line in torchrun(2, program))
+    assert any("accelerate divides it again among 2 processes" in line for line in run_world(program, 2))
 
 
 def test_what_skips_batches_is_told_to_load_the_state() -> None:

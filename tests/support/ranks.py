@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import subprocess
+import runpy
+import socket
 import sys
 import textwrap
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +41,57 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
     return [[json.loads(line) for line in output.with_suffix(".out").read_text().splitlines()] for output in outputs]
 
 
-def run_programs(program: Path, environments: Mapping[Path, Mapping[str, str]], seconds: float) -> None:
-    """Run a program in processes with these environments; what each prints is in files beside its key: .out, .err."""
-    with ExitStack() as opened:
-        processes = [
-            subprocess.Popen(
-                [sys.executable, str(program)],
-                env=environment,
-                cwd=program.parent,
-                stdout=opened.enter_context(output.with_suffix(".out").open("w")),
-                stderr=opened.enter_context(output.with_suffix(".err").open("w")),
-            )
-            for output, environment in environments.items()
-        ]
-    late = []
+def run_world(program: Path, ranks: int, *arguments: str, seconds: float = 100) -> list[str]:
+    """Run a program in several ranks with the environment that torchrun gives, and return the lines they print."""
+    with socket.create_server(("localhost", 0)) as server:
+        port = str(server.getsockname()[1])
+    world = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    environment = {**os.environ, **world, "TORCHELASTIC_RUN_ID": "tests", "GROUP_RANK": "0", "OMP_NUM_THREADS": "1"}
+    outputs = [program.with_name(f"rank {rank}") for rank in range(ranks)]
+    numbered = {
+        output: {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank, output in enumerate(outputs)
+    }
+    run_programs(program, numbered, seconds, *arguments)
+    return [line for output in outputs for line in output.with_suffix(".out").read_text().splitlines()]
+
+
+def run_programs(
+    program: Path, environments: Mapping[Path, Mapping[str, str]], seconds: float, *arguments: str
+) -> None:
+    """Run a program in processes with these environments; what each prints is in files beside its key: .out, .err.
+
+    A fork server has imported torch for all of them: each import takes two seconds.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.distributed", "penstock.runner"])
+    processes = [
+        context.Process(target=_run, args=(program, environment, output, arguments))
+        for output, environment in environments.items()
+    ]
+    for process in processes:
+        process.start()
     ends = time.monotonic() + seconds
-    for number, process in enumerate(processes):
-        try:
-            process.wait(ends - time.monotonic())
-        except subprocess.TimeoutExpired:
-            late.append(number)
+    for process in processes:
+        process.join(max(ends - time.monotonic(), 0))
+    late = [number for number, process in enumerate(processes) if process.exitcode is None]
     for process in processes:
         process.kill()
-        process.wait()
+        process.join()
     outputs = [output.with_suffix(".err").read_text() for output in environments]
-    failed = [errors for process, errors in zip(processes, outputs, strict=True) if process.returncode]
+    failed = [errors for process, errors in zip(processes, outputs, strict=True) if process.exitcode]
     assert not late, f"processes {late} did not end within {seconds} s\n" + "\n".join(outputs)
     assert not failed, "\n".join(failed)
+
+
+def _run(program: Path, environment: Mapping[str, str], output: Path, arguments: tuple[str, ...]) -> None:
+    """Be a process that runs a program: the main module of a process of its own."""
+    for number, suffix in ((1, ".out"), (2, ".err")):
+        file = os.open(output.with_suffix(suffix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(program.parent)
+    sys.path.insert(0, str(program.parent))
+    sys.argv = [str(program), *arguments]
+    runpy.run_path(str(program), run_name="__main__")
