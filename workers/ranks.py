@@ -320,7 +320,13 @@ def by_rank(reports: Sequence[Any]) -> str:
     return "; ".join(f"{_ranks(ranks)}: {text}" for text, ranks in who.items())
 
 
+_RELEASE = 0.02
+"""Seconds in which gloo's threads release the tensors of the last operation."""
+
+
 def _leave(groups: list[Any]) -> None:
+    if groups:  # the threads need the GIL for that, and the end of a group waits for them with the GIL (torch 2.6)
+        time.sleep(_RELEASE)
     for group in groups:
         if group is not dist.GroupMember.NON_GROUP_MEMBER:
             with suppress(ValueError, AssertionError, RuntimeError):  # the program may have ended all groups before

@@ -177,9 +177,11 @@ def _shared(array: pa.Array) -> torch.Tensor:
 
     A tensor cannot be read-only: a program that changed it would be ended by the system.
     """
-    if array.buffers()[1] is None or array.buffers()[1].is_mutable:
-        return torch.from_dlpack(array)  # type: ignore[attr-defined]
-    return torch.from_numpy(array.to_numpy().copy())
+    buffer = array.buffers()[1]
+    if buffer is None or not buffer.is_mutable:
+        return torch.from_numpy(array.to_numpy().copy())
+    values = np.frombuffer(buffer, array.type.to_pandas_dtype(), len(array), array.offset * array.type.bit_width // 8)
+    return torch.from_numpy(values)
 
 
 def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Array:
