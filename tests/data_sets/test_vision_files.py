@@ -252,6 +252,7 @@ def test_items_are_torchvisions(name: str, options: dict[str, Any], server: File
         same(data(tmp_path, split, **options), other)
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # torchvision leaves a GIF to the garbage collector
 def test_sun397(server: FileServer, tmp_path: Path) -> None:
     images = jpegs([f"SUN397/{name[0]}/{name}/sun_{k:015}.jpg" for k, name in enumerate(D.SUN397.categories)])
     images["SUN397/a/abbey/sun_b.jpg"] = image_file(7, kind="GIF", mode="L")  # some are no JPEGs
