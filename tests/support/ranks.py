@@ -89,6 +89,7 @@ def _run(program: Path, environment: Mapping[str, str], output: Path, arguments:
         file = os.open(output.with_suffix(suffix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
+    multiprocessing.set_start_method(None, force=True)  # workers start as those of a program, not as this process did
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(program.parent)
