@@ -15,9 +15,10 @@ from ranks import run_programs
 from watched import Watched, watched_program
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {*DOCS.glob("*.md"), *DOCS.glob("concepts/*.md")} - {DOCS / "trainers.md"}  # test_trainers.py runs its programs
 BLOCKS = [
     pytest.param(block, id=f"{page.stem} {number}")
-    for page in [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("concepts/*.md"))]
+    for page in sorted(PAGES)
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
 

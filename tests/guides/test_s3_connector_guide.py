@@ -98,10 +98,8 @@ def test_a_checkpoint_is_saved_and_loaded() -> None:
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_a_distributed_checkpoint_is_saved_and_loaded(bucket: Path) -> None:
-    import torchvision
-
-    model = torchvision.models.resnet18()
-    saved = model.fc.bias.tolist()
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    saved = model[0].bias.tolist()
 
     s3_storage_writer = S3StorageWriter(region=REGION, path=CHECKPOINT_URI)
     DCP.save(
@@ -109,7 +107,7 @@ def test_a_distributed_checkpoint_is_saved_and_loaded(bucket: Path) -> None:
         storage_writer=s3_storage_writer,
     )
 
-    model = torchvision.models.resnet18()
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     model_state_dict = model.state_dict()
     s3_storage_reader = S3StorageReader(region=REGION, path=CHECKPOINT_URI)
     DCP.load(
@@ -118,15 +116,14 @@ def test_a_distributed_checkpoint_is_saved_and_loaded(bucket: Path) -> None:
     )
     model.load_state_dict(model_state_dict)
 
-    assert model.fc.bias.tolist() == saved
+    assert model[0].bias.tolist() == saved
     assert (bucket / "run" / ".metadata").exists()
 
 
 def test_workers_share_an_iterable_dataset() -> None:
     dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, enable_sharding=True)
-    dataloader = DataLoader(dataset, num_workers=4)
     with pytest.raises(TypeError, match="default_collate: batch must contain"):  # as with the connector: no transform
-        next(iter(dataloader))
+        next(iter(DataLoader(dataset)))
 
     dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, enable_sharding=True, transform=content_of)
     dataloader = DataLoader(dataset, num_workers=4)
@@ -215,17 +212,19 @@ def take_environment(environment: dict[str, str], _: int) -> None:
     os.environ.update(environment)
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(("method", "kinds"), [("fork", "both"), ("forkserver", "iterable"), ("spawn", "by index")])
 @pytest.mark.timeout(120)
-def test_workers_read_however_they_start(method: str) -> None:
+def test_workers_read_however_they_start(method: str, kinds: str) -> None:
     for dataset in (S3IterableDataset, S3MapDataset):
         assert dataset.from_prefix(DATASET_URI, region=REGION).take(1)[0].read() == b"\0"  # by this process before
-    loading: Any = {"num_workers": 2, "batch_size": None, "multiprocessing_context": method}
+    loading: Any = {"num_workers": 1, "batch_size": None, "multiprocessing_context": method}
     loading["worker_init_fn"] = partial(take_environment, {**os.environ})  # a fork server has that of its start
-    dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, enable_sharding=True)
-    assert sorted(item.key for item in DataLoader(dataset, **loading)) == [*CONTENTS]
-    by_index = S3MapDataset.from_prefix(DATASET_URI, region=REGION, transform=lambda item: item.read())
-    assert list(DataLoader(by_index, **loading)) == [*CONTENTS.values()]
+    if kinds != "by index":
+        dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, enable_sharding=True)
+        assert [item.key for item in DataLoader(dataset, **loading)] == [*CONTENTS]
+    if kinds != "iterable":
+        by_index = S3MapDataset.from_prefix(DATASET_URI, region=REGION, transform=lambda item: item.read())
+        assert list(DataLoader(by_index, **loading)) == [*CONTENTS.values()]
 
 
 def test_without_sharding_each_worker_reads_all() -> None:
@@ -239,16 +238,14 @@ def test_ranks_share_a_dataset_that_is_to_be_sharded(tmp_path: Path) -> None:
     code = """
     from torch.utils.data import DataLoader
     from penstock.compat.s3torchconnector import S3IterableDataset
-    for sharded in (True, False):
+    for sharded, workers in ((True, 2), (True, 0), (False, 0)):
         dataset = S3IterableDataset.from_prefix("s3://guide/images/", region="us-east-1", enable_sharding=sharded)
-        for workers in (2, 0):
-            say([item.key for item in DataLoader(dataset, batch_size=None, num_workers=workers)])
+        say([item.key for item in DataLoader(dataset, batch_size=None, num_workers=workers)])
     """
     told = zip(*run_ranks(tmp_path, code, seconds=100), strict=True)
-    shared, shared_without_workers, all_of_it, all_without_workers = ([*first, *second] for first, second in told)
+    shared, shared_without_workers, all_of_it = ([*first, *second] for first, second in told)
     assert sorted(shared) == sorted(shared_without_workers) == [*CONTENTS]
-    assert sorted(all_of_it) == sorted(4 * [*CONTENTS])
-    assert all_without_workers == 2 * [*CONTENTS]
+    assert all_of_it == 2 * [*CONTENTS]
 
 
 def test_datasets_chain_resume_and_are_read_by_the_loader() -> None:
@@ -260,7 +257,7 @@ def test_datasets_chain_resume_and_are_read_by_the_loader() -> None:
     assert_resumes_everywhere(lambda: dataset().map(len), passes=1)
     by_index = S3MapDataset.from_prefix(DATASET_URI, region=REGION, transform=content_of)
     assert list(by_index.map(len).batch(4)) == [[1, 2, 3, 4], [5, 6]]
-    for chain, workers in ((dataset(), 2), (by_index, 0)):
+    for chain, workers in ((dataset(), 1), (by_index, 0)):
         service = ps.MultiProcessingReadingService(workers, num_shards=2)
         with ps.DataLoader2(chain, reading_service=service) as loader:
             begun = list(islice(loader, 2))
