@@ -106,19 +106,13 @@ class Told:
 
 
 def test_alone_it_says_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"penstock {ps.__version__}\n"
     assert main([]) == 0
     told = capsys.readouterr().out
     for command in ("ops", "graph", "explain", "profile", "demo", "stubs"):
         assert f"\n    {command} " in told
     assert "penstock ops tar archives" in told
-
-
-def test_the_package_is_the_same_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True, timeout=50, check=True
-    )
-    assert done.stdout == f"penstock {ps.__version__}\n"
-    assert main(["--version"]) == 0
 
 
 @pytest.mark.parametrize("arguments", [["grph"], ["new"], ["profile", "train:chain", "-n", "many"]])
@@ -137,12 +131,9 @@ def test_a_wrong_use_of_the_parser_exits_with_2(arguments: list[str], capsys: py
         ("Resize", ["map", "read_images", "routed_decode"]),
         ("train-test-split", ["train_test_split"]),
         ("gpu", ["to_device", "pin_memory"]),
-        ("labels csv", ["join", "read_csv"]),
         ("csv label", ["join", "read_csv"]),
         ("weighted sampler", ["Sampler", "mix"]),
         ("num_workers", ["sharding_filter", "processpool_map"]),
-        ("random crop", ["map", "read_images"]),
-        ("split train val", ["train_test_split", "random_split"]),
         ("zip archives by num workers", ["sharding_filter"]),
     ],
 )
@@ -251,9 +242,9 @@ def test_on_a_terminal_there_are_colours_and_text_is_set_to_its_width(tmp_path: 
     assert any(line.endswith("…") for line in lines)
 
 
-@pytest.mark.parametrize("arguments", ["ops", "--help"])
-def test_a_closed_pipe_is_silent(arguments: str, tmp_path: Path) -> None:
-    command = f"{sys.executable} -m penstock.cli {arguments} | true"
+@pytest.mark.parametrize("command", ["penstock.cli ops", "penstock --help"])  # the package is the same command
+def test_a_closed_pipe_is_silent(command: str, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m {command} | true"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=50)
     assert done.stderr == ""
 
@@ -311,7 +302,6 @@ def test_arguments_are_literals_or_text(folder: Path, looks: list[Any]) -> None:
     [
         ("explain train", "'train' is not like module:name or path/to/file.py:name"),
         ("explain trian:chain", "no module 'trian' is in {folder} or installed: did you mean 'train'?"),
-        ("explain trian.deep:chain", "no module 'trian' is in {folder} or installed: did you mean 'train'?"),
         ("explain train:chian", "train has no 'chian': did you mean 'chain'?"),
         ("explain deep/train.py:chain", "there is no file 'deep/train.py'"),
         ("explain train:number", "train:number is of type int: name a chain, a loader or a function"),
@@ -341,24 +331,19 @@ def frames(traceback: str) -> list[str]:
     return [line.split(", in ")[1] for line in traceback.splitlines() if line.startswith("  File ") and ", in " in line]
 
 
-def test_an_error_of_the_function_is_shown_as_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_function_has_the_note_and_none_of_our_frames(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["explain", "train:fails"]) == 1
     told = capsys.readouterr().err
     assert told.endswith("KeyError: 'their own'\n")
     assert "TypeError: 'str' object cannot be interpreted as an integer" in told
     assert frames(told) == ["fails", "chain", "fails"]  # of the cause, and then of the error
     assert "penstock/" not in told
-
-
-def test_an_error_in_reading_has_the_note_and_none_of_our_frames(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     assert main(["explain", "train:reads"]) == 1
     told = capsys.readouterr().err
     assert frames(told) == ["reads", "divide"]
-    assert told.endswith(
-        "ZeroDivisionError: integer division or modulo by zero\npenstock: raised in Mapper(divide), on 3\n"
-    )
+    assert told.endswith("by zero\npenstock: raised in Mapper(divide), on 3\n")
 
 
 def test_an_error_of_the_module_is_shown_as_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

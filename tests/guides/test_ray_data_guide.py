@@ -92,10 +92,26 @@ def test_training(breast_cancer: None) -> None:
     assert train_func()(train_dataset) == 2 * 569
 
 
-def test_training_on_the_shard_that_ray_train_would_give(breast_cancer: None, local_ray: None) -> None:
+@pytest.mark.timeout(180)  # Ray Train starts two workers, each of which imports torch
+def test_training_by_ray_train(breast_cancer: None, local_ray: None, tmp_path: Path) -> None:
+    from ray import train
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    loop = train_func()
+
+    def train_loop() -> None:
+        (tmp_path / "rows").write_text(str(loop(train.get_dataset_shard("train"))))
+
     train_dataset = ray.data.read_csv("s3://anonymous@air-example-data/breast_cancer.csv")
-    [shard] = train_dataset.to_ray_dataset().streaming_split(1)  # as Ray Train divides it among its workers
-    assert train_func()(shard) == 2 * 569
+    trainer = TorchTrainer(
+        train_loop,
+        datasets={"train": train_dataset.to_ray_dataset()},  # the guide: train_dataset
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(storage_path=str(tmp_path / "runs")),  # the guide's runs are kept in the home folder
+    )
+    trainer.fit()
+    assert (tmp_path / "rows").read_text() == str(2 * 569)
 
 
 # Transformations with torch tensors
@@ -219,10 +235,9 @@ def test_inference_on_actors_of_ray(local_ray: None) -> None:
     import ray as ray_module
 
     ds = ray.data.from_numpy(np.ones((8, 100)))
-    two = ray_module.data.ActorPoolStrategy(size=2)
-    assert "workers=2, engine='ray'" in repr(ds.map_batches(predictor(), compute=two, batch_size=2))
-    one = ray_module.data.ActorPoolStrategy(size=1)
-    predictions = ds.map_batches(predictor(), compute=one, batch_size=2)
+    scale = ray_module.data.ActorPoolStrategy(size=2)
+    predictions = ds.map_batches(predictor(), compute=scale, batch_size=2)
+    assert "engine='ray'" in repr(predictions)
     assert [batch["output"].shape for batch in predictions] == [(2, 1)] * 4
 
 

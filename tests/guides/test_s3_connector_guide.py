@@ -238,9 +238,9 @@ def test_ranks_share_a_dataset_that_is_to_be_sharded(tmp_path: Path) -> None:
     code = """
     from torch.utils.data import DataLoader
     from penstock.compat.s3torchconnector import S3IterableDataset
-    for sharded, workers in ((True, 2), (True, 0), (False, 0)):
+    for sharded, workers in ((True, {"num_workers": 2, "multiprocessing_context": "fork"}), (True, {}), (False, {})):
         dataset = S3IterableDataset.from_prefix("s3://guide/images/", region="us-east-1", enable_sharding=sharded)
-        say([item.key for item in DataLoader(dataset, batch_size=None, num_workers=workers)])
+        say([item.key for item in DataLoader(dataset, batch_size=None, **workers)])
     """
     told = zip(*run_ranks(tmp_path, code, seconds=100), strict=True)
     shared, shared_without_workers, all_of_it = ([*first, *second] for first, second in told)

@@ -248,14 +248,11 @@ def one_rank() -> None:
 
 @pytest.mark.usefixtures("one_rank")
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("services", ["multiprocessing", "distributed", "both"])
+@pytest.mark.parametrize("services", ["distributed", "both"])
 def test_multiprocessing_and_distributed(datapipe: Any, services: str) -> None:
     mp_rs = PrototypeMultiProcessingReadingService(num_workers=4)
     dist_rs = DistributedReadingService()
-    if services == "both":
-        rs: Any = SequentialReadingService(dist_rs, mp_rs)
-    else:
-        rs = mp_rs if services == "multiprocessing" else dist_rs
+    rs = SequentialReadingService(dist_rs, mp_rs) if services == "both" else dist_rs
 
     dl = DataLoader2(datapipe, reading_service=rs)
     for epoch in range(10):

@@ -7,7 +7,7 @@ import inspect
 import io
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree
@@ -41,10 +41,6 @@ class Unread:
 
 def unread() -> Any:
     return ps.iter.IterableWrapper(Unread())
-
-
-def said(chain: Any, heading: str) -> list[str]:
-    return chain.explain().said[heading]  # type: ignore[no-any-return]
 
 
 def test_the_text_of_a_chain() -> None:
@@ -130,9 +126,8 @@ def test_nothing_is_read_and_nothing_starts() -> None:
         chain.take(1)
 
 
-@pytest.mark.parametrize(
-    ("chain", "sentence"),
-    [
+SAYS: dict[str, list[tuple[Callable[[], Any], str]]] = {
+    "Order": [
         (lambda: unread().sharding_filter(), "20,000 items, before they are divided among shards."),
         (lambda: unread(), "No step is random: every epoch has the same order."),
         (lambda: unread().map(str).filter(bool).map(str), "unknown before filter has run"),
@@ -145,14 +140,7 @@ def test_nothing_is_read_and_nothing_starts() -> None:
         (lambda: unread().shuffle().map(str).shuffle(), "shuffle 2 draws each item"),
         (lambda: unread().threadpool_map(str, ordered=False), "as they are ready: their order differs"),
     ],
-)
-def test_the_order(chain: Any, sentence: str) -> None:
-    assert sentence in " ".join(said(chain(), "Order"))
-
-
-@pytest.mark.parametrize(
-    ("chain", "sentence"),
-    [
+    "Shards": [
         (
             lambda: unread(),
             "It is not divided. Several workers or ranks need a .sharding_filter(), early in the chain.",
@@ -168,14 +156,7 @@ def test_the_order(chain: Any, sentence: str) -> None:
             "One process reads the steps before it, and sends each shard its items.",
         ),
     ],
-)
-def test_the_shards(chain: Any, sentence: str) -> None:
-    assert sentence in " ".join(said(chain(), "Shards"))
-
-
-@pytest.mark.parametrize(
-    ("chain", "sentence"),
-    [
+    "Memory": [
         (lambda: unread().map(str), "No step holds more than the item that it works on."),
         (lambda: ps.iter.IterableWrapper(range(5)).shuffle(), "shuffle: up to 5 items."),
         (lambda: ps.iter.IterableWrapper(range(8)).in_memory_cache(), "in_memory_cache: all 8 items, as long as"),
@@ -187,30 +168,16 @@ def test_the_shards(chain: Any, sentence: str) -> None:
         (lambda: unread().zip_with_iter(unread(), int, buffer_size=None), "zip_with_iter: any number of items."),
         (lambda: ps.iter.Zipper(*unread().fork(2)), "fork: up to 1,000 items."),
     ],
-)
-def test_the_memory(chain: Any, sentence: str) -> None:
-    assert sentence in " ".join(said(chain(), "Memory"))
-
-
-@pytest.mark.parametrize(
-    ("chain", "sentence"),
-    [
+    "Resume": [
         (lambda: unread().map(str).batch(4), "It goes on where it stood, and reads nothing again."),
         (lambda: unread().pipe(iter), "pipe reads its source again from the beginning, and drops what it gave."),
-        (lambda: unread().threadpool_map(str).shuffle(buffer_size=9), "about 20 items of its source again, through"),
+        (lambda: unread().threadpool_map(str).shuffle(buffer_size=9), "about 20 items of its source again, "),
         (lambda: unread().map(dict).rebatch(8).shuffle_rows(500), "reads up to 750 rows of its source again."),
-        (lambda: unread().open_files().load_from_tar(), "load_from_tar reads the current file, or its current part"),
+        (lambda: unread().open_files().load_from_tar(), "load_from_tar reads the current file, or its current"),
         (lambda: unread().shuffled_flatmap(buffer_size=7), "shuffled_flatmap opens its 7 items again"),
         (lambda: unread().enumerate().to_map_datapipe(), "to_map_datapipe reads its whole source again."),
     ],
-)
-def test_the_cost_of_resuming(chain: Any, sentence: str) -> None:
-    assert sentence in " ".join(said(chain(), "Resume"))
-
-
-@pytest.mark.parametrize(
-    ("chain", "sentence"),
-    [
+    "Runs where": [
         (
             lambda: unread().map(str).pin_memory().map(list),
             "The main process runs pin_memory and map 2, with workers too.",
@@ -223,9 +190,14 @@ def test_the_cost_of_resuming(chain: Any, sentence: str) -> None:
             "With workers, one process runs IterableWrapper and map 1, for all of them.",
         ),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("heading", "chain", "sentence"), [(heading, *row) for heading, rows in SAYS.items() for row in rows]
 )
-def test_where_it_runs(chain: Any, sentence: str) -> None:
-    assert sentence in " ".join(said(chain(), "Runs where"))
+def test_what_is_said_of_a_chain(heading: str, chain: Callable[[], Any], sentence: str) -> None:
+    assert sentence in " ".join(chain().explain().said[heading])
 
 
 @pytest.mark.parametrize("cls", OURS, ids=lambda cls: cls.__name__)

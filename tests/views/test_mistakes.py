@@ -134,6 +134,10 @@ def test_a_mend_does_what_the_mistake_meant(mended, items):
     assert [*mended()] == items
 
 
+def test_a_pipe_of_unknown_length_or_without_items_is_true():
+    assert all([numbers().filter(bool), numbers(0), numbers(0).batch(2)])
+
+
 def test_plus_concatenates_as_for_data_sets_of_torch():
     assert isinstance(numbers() + numbers(), ps.iter.Concater)
     assert isinstance(in_order() + in_order(), ps.map.Concater)
@@ -165,12 +169,6 @@ def test_an_error_of_a_constructor_is_its_own():
 
     with pytest.raises(TypeError, match="^of its own$"):
         Picky(numbers())
-
-
-def test_a_pipe_of_unknown_length_or_without_items_is_true():
-    assert numbers().filter(bool)
-    assert numbers(0)
-    assert numbers(0).batch(2)
 
 
 def test_who_replaced_an_iterator_is_said():

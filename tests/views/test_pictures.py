@@ -125,8 +125,13 @@ def shown(dp: Any, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_a_picture_is_whole_and_harmless(make: Callable[[], Any]) -> None:
-    picture = Picture(make())
+def test_a_picture_is_whole_and_harmless_and_reads_nothing(make: Callable[[], Any]) -> None:
+    dp = make()
+    before = [[*vars(pipe)] for pipe in walk(dp)]
+    picture = Picture(dp)
+    assert picture.svg == Picture(dp).svg
+    assert [[*vars(pipe)] for pipe in walk(dp)] == before
+    assert not [pipe for pipe in walk(dp) if vars(pipe).get("_pass") is not None]
     svg = ElementTree.fromstring(picture.svg.encode())
     width, height = float(svg.attrib["width"]), float(svg.attrib["height"])
     assert {part.tag.removeprefix(SVG) for part in svg.iter()} <= {"svg", "style", "g", "title", "rect", "path", "text"}
@@ -139,17 +144,6 @@ def test_a_picture_is_whole_and_harmless(make: Callable[[], Any]) -> None:
     line = r"flowchart TD|    (s\d+[\[(]+\"[^\"\n\\`]+\"[\])]+|s\d+ (-->|==>)(\|\"[^\"\n]+\"\|)? s\d+)"
     marks = r'    (    s\d+|end|subgraph main\["in the main process"\])'
     assert [each for each in picture.mermaid.splitlines() if not re.fullmatch(f"{line}|{marks}", each)] == []
-
-
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_a_picture_reads_nothing_and_changes_nothing(make: Callable[[], Any]) -> None:
-    dp = make()
-    before = [{**vars(pipe)} for pipe in walk(dp)]
-    picture = Picture(dp)
-    assert picture.svg == Picture(dp).svg
-    after = [{**vars(pipe)} for pipe in walk(dp)]
-    assert [list(each) for each in before] == [list(each) for each in after]
-    assert not [pipe for pipe in walk(dp) if vars(pipe).get("_pass") is not None]
 
 
 def test_each_step_shows_its_name_and_arguments_and_all_of_them_where_one_points() -> None:
@@ -272,14 +266,6 @@ def test_the_rules_of_style_are_those_of_the_picture_alone() -> None:
     assert classes - used - {svg.attrib["class"]} == set()
 
 
-def test_a_notebook_gets_the_picture_and_the_text() -> None:
-    dp = diamond()
-    bundle = dp._repr_mimebundle_()
-    assert bundle["text/plain"] == repr(dp)
-    assert bundle["image/svg+xml"] == dp.visualize().svg
-    assert bundle["image/svg+xml"] in bundle["text/html"]
-
-
 def test_a_loader_shows_its_chain_and_where_it_runs() -> None:
     dp = numbers().sharding_filter().map(double).pin_memory()
     service = ps.MultiProcessingReadingService(num_workers=2)
@@ -294,9 +280,12 @@ def test_a_loader_shows_its_chain_and_where_it_runs() -> None:
     assert "in 3 worker actors" in ps.DataLoader2(dp, reading_service=ps.RayReadingService(3)).visualize().svg
 
 
-def test_a_picture_is_written_to_a_file(tmp_path: Path) -> None:
+def test_a_picture_is_shown_in_a_notebook_and_written_to_a_file(tmp_path: Path) -> None:
     dp = diamond()
     picture = dp.visualize(tmp_path / "chain.svg")
+    bundle = dp._repr_mimebundle_()  # as a notebook shows it
+    assert (bundle["text/plain"], bundle["image/svg+xml"]) == (repr(dp), picture.svg)
+    assert picture.svg in bundle["text/html"]
     assert (tmp_path / "chain.svg").read_text(encoding="utf-8") == picture.svg
     assert isinstance(dp.visualize(str(tmp_path / "chain.PNG")), Picture)
     assert (tmp_path / "chain.PNG").read_bytes().startswith(b"\x89PNG")
