@@ -225,7 +225,7 @@ def test_worker_init_fn(rows: list[Row]) -> None:
 def test_multiprocessing_context(rows: list[Row]) -> None:
     (row,) = rows
     assert {*row.ours} == {"SpawnProcess"}
-    assert {kind for _, kind, _ in row.read_theirs(dataset=Told(), num_workers=1)} == {"SpawnProcess"}
+    assert DataLoader(Told(), num_workers=1, **row.theirs).multiprocessing_context.get_start_method() == "spawn"
 
 
 def test_generator(rows: list[Row]) -> None:

@@ -20,13 +20,7 @@ from watched import watched_program
 
 pytestmark = pytest.mark.timeout(60)
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "train_from_s3.md").read_text()
-READER = next(
-    block
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / "own_readers_and_splitters.md").read_text(), re.DOTALL)
-    if "class RecordReader" in block
-)
+PAGE = (Path(__file__).parents[2] / "docs" / "train_from_s3.md").read_text()
 
 
 @pytest.fixture
@@ -71,9 +65,3 @@ def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
     made("S3Checkpoint.reader", url=checkpoint)
     assert torch.equal(model.weight, saved["weight"])
     assert not right
-
-
-def test_the_reader_of_an_own_format_reads_s3(s3_server: S3Server, tmp_path: Path) -> None:
-    (s3_server.root / "records").mkdir(exist_ok=True)
-    (tmp_path / "reader.py").write_text(READER.replace("memory://records", "s3://records"))
-    run_programs(tmp_path / "reader.py", {tmp_path / "reader": {**os.environ}}, seconds=50)
