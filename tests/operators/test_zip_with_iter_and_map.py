@@ -50,6 +50,7 @@ def test_merge_fn_and_keep_key_make_what_comes_out() -> None:
     assert list(joined(source, ref, merge_fn=merge)) == ["a", "bb"]
     assert list(joined(source, ref, merge_fn=merge, keep_key=True)) == [(1, "a"), (2, "bb")]
     assert list(joined(source, ref, keep_key=True)) == [(1, (1, (1, "a"))), (2, (2, (2, "b")))]
+    assert len(joined(source, names(1, 2, 3))) == 2
 
 
 def test_what_no_item_asks_for_is_left_out() -> None:
@@ -59,15 +60,14 @@ def test_what_no_item_asks_for_is_left_out() -> None:
     assert pulled == [3, 1, 2]
 
 
-@pytest.mark.parametrize(("buffer_size", "fits"), [(1, False), (2, True), (None, True)])
-def test_so_many_items_are_held_while_a_key_is_looked_for(buffer_size: int | None, fits: bool) -> None:
-    dp = joined(numbers(1, 2, 3), names(3, 2, 1), buffer_size=buffer_size)
-    if fits:
-        assert [item for item, _ in dp] == [1, 2, 3]
-        return
+def test_so_many_items_are_held_while_a_key_is_looked_for() -> None:
+    for buffer_size in (2, None):
+        assert [item for item, _ in joined(numbers(1, 2, 3), names(3, 2, 1), buffer_size=buffer_size)] == [1, 2, 3]
     with pytest.raises(BufferError, match="the key 1, and 1 items of other keys are buffered: give a larger") as caught:
-        list(dp)
+        list(joined(numbers(1, 2, 3), names(3, 2, 1), buffer_size=1))
     assert "raised in IterKeyZipper(int, ref_key_fn=first, buffer_size=1), on 1" in "\n".join(caught.value.__notes__)
+    skipping = joined(numbers(1, 2, 3, 4), names(2, 3, 4, 1), buffer_size=1, on_error="skip")
+    assert [item for item, _ in skipping] == [2, 3, 4]  # and no item of ref is lost
 
 
 @pytest.mark.parametrize(
@@ -86,21 +86,17 @@ def test_missing_and_double_keys_are_errors(
     assert item in "\n".join(caught.value.__notes__)
 
 
-def test_a_used_item_of_ref_may_come_again() -> None:
-    assert len(list(joined(numbers(1, 1), names(1, 2, 1)))) == 2
-
-
 def test_items_without_a_match_can_be_skipped_and_are_counted() -> None:
     dp = joined(numbers(1, 9, 3, 8), names(3, 2, 1), on_error="skip")
     assert list(dp) == [(1, (1, "a")), (3, (3, "c"))]
     stats = dp.stats()["zip_with_iter"]
     assert stats["skipped"] == 2
     assert "no item with the key 9, or it was used already', on 9" in stats["last_errors"][0]
-
-
-def test_where_a_full_buffer_is_skipped_no_item_of_ref_is_lost() -> None:
-    dp = joined(numbers(1, 2, 3, 4), names(2, 3, 4, 1), buffer_size=1, on_error="skip")
-    assert [item for item, _ in dp] == [2, 3, 4]
+    with pytest.raises(TypeError, match="leaves out items that fail"):
+        len(dp)
+    assert len(list(joined(numbers(1, 1), names(1, 2, 1)))) == 2  # a used item may come again
+    with pytest.raises(ZeroDivisionError):  # an error of a source is not skipped
+        list(joined(numbers(1), names(1, 2).map(lambda pair: 1 / 0), on_error="skip"))
 
 
 @pytest.mark.parametrize(
@@ -136,12 +132,6 @@ def test_what_no_other_attempt_would_change_is_not_tried_again(refs: Any, messag
             list(joined(numbers(1, 3), refs, on_error=on_error))
 
 
-def test_an_error_of_a_source_is_never_skipped() -> None:
-    failing = names(1, 2).map(lambda pair: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        list(joined(numbers(1), failing, on_error="skip"))
-
-
 @pytest.mark.parametrize(
     ("method", "arguments", "error", "message"),
     [
@@ -163,17 +153,6 @@ def test_wrong_arguments_are_errors_at_construction(
         getattr(numbers(1), method)(*arguments)
 
 
-def test_lengths() -> None:
-    assert len(joined(numbers(1, 2), names(1, 2, 3))) == 2
-    assert len(numbers(1, 2).zip_with_map(SequenceWrapper(NAMES), int)) == 2
-    for dp in (
-        joined(numbers(1, 2), names(1), on_error="skip"),
-        numbers(1, 2).zip_with_map(SequenceWrapper(NAMES), int, on_error="skip"),
-    ):
-        with pytest.raises(TypeError, match="leaves out items that fail"):
-            len(dp)
-
-
 # zip_with_map
 
 
@@ -184,6 +163,9 @@ def test_items_meet_what_their_key_finds() -> None:
     assert list(numbers(2).zip_with_map(by_key, int, lambda x, name: name * x)) == ["bb"]
     assert list(numbers(2).zip_with_map(by_key, int, lambda x, name: name * x, keep_key=True)) == [(2, "bb")]
     assert list(numbers(1, 0).zip_with_map(TorchSequenceWrapper("xy"), int)) == [(1, "y"), (0, "x")]
+    assert len(numbers(1, 2).zip_with_map(by_key, int)) == 2
+    with pytest.raises(KeyError, match=r"has no item with the key 1, or failed on it: KeyError\('nowhere'\)"):
+        list(numbers(1).zip_with_map(by_key.map(lambda name: {}["nowhere"]), int))
 
 
 @pytest.mark.parametrize(("held", "key"), [(NAMES, 9), ("abc", 3)])
@@ -199,11 +181,8 @@ def test_a_key_that_is_missing_is_named_with_the_item(held: Any, key: int) -> No
     dp = make(on_error="skip")
     assert [number for number, _ in dp] == [1, 2]
     assert dp.stats()["zip_with_map"]["skipped"] == 1
-
-
-def test_a_key_error_of_the_map_itself_is_shown() -> None:
-    with pytest.raises(KeyError, match=r"has no item with the key 1, or failed on it: KeyError\('nowhere'\)"):
-        list(numbers(1).zip_with_map(SequenceWrapper(NAMES).map(lambda name: {}["nowhere"]), int))
+    with pytest.raises(TypeError, match="leaves out items that fail"):
+        len(dp)
 
 
 # resuming
