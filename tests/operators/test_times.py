@@ -125,20 +125,14 @@ def test_branches_and_chosen_fields_keep_times(step: Any, tmp_path: Path) -> Non
     assert table.select(["us", "utc"]).equals(times().select(["us", "utc"]))
 
 
-def test_batches_of_other_formats_have_times_again() -> None:
+def test_other_formats_a_function_and_a_loop_of_batches_get_times() -> None:
     tensors = ps.from_arrow(times()).to_tensors()
     [batch] = tensors.with_format("arrow")
     assert batch.schema.equals(times().schema)
-    [frame] = tensors.with_format("pandas")
-    assert str(frame.dtypes["utc"]) == "datetime64[ms, UTC]"
     [changed] = tensors.map(dict).with_format("arrow")
     assert {*changed.schema.types} == {pa.int64()}
     [cast] = ps.from_arrow(times()).to_tensors(["utc", "us"], dtypes={"us": torch.float64}).with_format("arrow")
     assert cast.schema.types == [KINDS["utc"], pa.float64()]
-
-
-def test_a_function_and_a_loop_of_batches_get_times() -> None:
-    tensors = ps.from_arrow(times()).to_tensors()
     for make in (tensors.iter_batches, partial(tensors.map_batches, lambda batch: batch)):
         batches = list(make(batch_size=4, batch_format="pyarrow"))
         assert pa.Table.from_batches(batches).equals(times())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pickle
 from collections.abc import Iterable
@@ -101,21 +100,24 @@ def test_what_cannot_be(build: Any, error: type[Exception], message: str) -> Non
 
 def test_equal_are_those_of_the_same_tokens_and_default() -> None:
     vocab = ps.Vocab(["a", "b"], default="b")
-    for same in (pickle.loads(pickle.dumps(vocab)), copy.deepcopy(vocab), ps.Vocab(iter("ab"), "b")):
+    for same in (pickle.loads(pickle.dumps(vocab)), ps.Vocab(iter("ab"), "b")):
         assert same == vocab
         assert same(["c"]) == [1]
-    assert vocab != ps.Vocab(["a", "b"])
-    assert vocab != ps.Vocab(["b", "a"], default="b")
-    assert vocab != ["a", "b"]
+    for other in (ps.Vocab(["a", "b"]), ps.Vocab(["b", "a"], default="b"), ["a", "b"]):
+        assert vocab != other
 
 
 @pytest.mark.parametrize("default", [None, "film"])
 def test_saved_and_loaded_it_is_the_same(default: str | None, tmp_path: Path) -> None:
     vocab = ps.Vocab(["film", "čeština", 'a"\n', "\ud800"], default=default)
-    vocab.save(str(tmp_path / "folder" / "vocab.json"))
-    assert ps.Vocab.load(str(tmp_path / "folder" / "vocab.json")) == vocab
-    vocab.save("memory://tests/vocab.json")
-    assert ps.Vocab.load("memory://tests/vocab.json") == vocab
+    for path in (str(tmp_path / "folder" / "vocab.json"), "memory://tests/vocab.json"):
+        vocab.save(path)
+        assert ps.Vocab.load(path) == vocab
+    plain = ps.Vocab(["film", "čeština"], default=default)
+    plain.save(str(tmp_path / "plain.json"))
+    text = (tmp_path / "plain.json").read_text(encoding="utf-8")
+    assert json.loads(text) == {"format": "penstock vocabulary 1", "default": default, "tokens": plain.get_itos()}
+    assert "čeština" in text
 
 
 @pytest.mark.parametrize(
@@ -135,10 +137,3 @@ def test_another_file_is_an_error_that_names_it(content: str, tmp_path: Path) ->
     (tmp_path / "vocab.json").write_text(content)
     with pytest.raises(ValueError, match=r"vocab\.json is no vocabulary that Vocab\.save wrote"):
         ps.Vocab.load(str(tmp_path / "vocab.json"))
-
-
-def test_the_file_is_plain_json(tmp_path: Path) -> None:
-    ps.Vocab(["film", "čeština"], default="film").save(str(tmp_path / "vocab.json"))
-    text = (tmp_path / "vocab.json").read_text(encoding="utf-8")
-    assert json.loads(text) == {"format": "penstock vocabulary 1", "default": "film", "tokens": ["film", "čeština"]}
-    assert "čeština" in text

@@ -20,7 +20,6 @@ import penstock as ps
 from penstock import MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper, TarWriter
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
-from penstock.testing import check_operator
 
 SAMPLES = [
     {"__key__": f"group/{number:03d}", "txt": f"Größe {number}", "cls": number, "bin": bytes([number]) * number}
@@ -52,24 +51,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 # What is written
 
 
-def test_samples_are_read_back_as_they_were(tmp_path: Path) -> None:
+def test_samples_are_read_back_and_the_index_tells_of_each_shard_what_is_in_it(tmp_path: Path) -> None:
     urls = [f"{tmp_path}/train-000{number}.tar" for number in range(3)]
     assert written(tmp_path) == [(urls[0], 3), (urls[1], 3), (urls[2], 1)]
     assert samples_of(*urls) == SAMPLES
-    assert sorted(contents(tmp_path)) == [*(os.path.basename(url) for url in urls), "train-index.json"]
-
-
-def test_the_package_webdataset_reads_the_same(tmp_path: Path) -> None:
-    webdataset = pytest.importorskip("webdataset")
-    urls = [url for url, _ in written(tmp_path)]
-    with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # it leaves files to be collected
-        read = [*webdataset.WebDataset(urls, shardshuffle=False, empty_check=False).decode()]
-        gc.collect()
-    assert [{name: value for name, value in sample.items() if name in SAMPLES[0]} for sample in read] == SAMPLES
-
-
-def test_the_index_tells_of_each_shard_what_is_in_it(tmp_path: Path) -> None:
-    written(tmp_path)
     files = contents(tmp_path)
     index = json.loads(files.pop("train-index.json"))
     assert index == {
@@ -83,6 +68,16 @@ def test_the_index_tells_of_each_shard_what_is_in_it(tmp_path: Path) -> None:
             for name, number in zip(files, (3, 3, 1), strict=True)
         ]
     }
+    assert [*files] == [os.path.basename(url) for url in urls]
+
+
+def test_the_package_webdataset_reads_the_same(tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    urls = [url for url, _ in written(tmp_path)]
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # it leaves files to be collected
+        read = [*webdataset.WebDataset(urls, shardshuffle=False, empty_check=False).decode()]
+        gc.collect()
+    assert [{name: value for name, value in sample.items() if name in SAMPLES[0]} for sample in read] == SAMPLES
 
 
 VALUES: list[tuple[str, Any]] = [
@@ -102,32 +97,36 @@ VALUES: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), VALUES)
-@pytest.mark.parametrize("dot", ["", "."])
-def test_a_value_is_read_back_by_the_extension(tmp_path: Path, name: str, value: Any, dot: str) -> None:
-    [(url, _)] = written(tmp_path, [{"__key__": "a", f"{dot}{name}": value}])
-    [sample] = samples_of(url)
-    assert sample.keys() == {"__key__", name}
-    assert type(sample[name]) is type(value)
-    assert repr(sample[name]) == repr(value)
-    if isinstance(value, (np.ndarray, torch.Tensor)):
-        assert sample[name].dtype == value.dtype
+def test_a_value_is_read_back_by_the_extension(tmp_path: Path, name: str, value: Any) -> None:
+    for key in (name, f".{name}"):
+        [(url, _)] = written(tmp_path, [{"__key__": "a", key: value}])
+        [sample] = samples_of(url)
+        assert sample.keys() == {"__key__", name}
+        assert type(sample[name]) is type(value)
+        assert repr(sample[name]) == repr(value)
+        if isinstance(value, (np.ndarray, torch.Tensor)):
+            assert sample[name].dtype == value.dtype
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "expected"),
+    ("sample", "expected"),
     [
-        ("bin", bytearray(b"ab"), b"ab"),
-        ("bin", memoryview(b"abcd")[::2], b"ac"),
-        ("bin", io.BytesIO(b"ab"), b"ab"),
-        ("cls", np.int64(5), 5),
-        ("json", {"score": np.float32(0.5), "ids": [np.int8(1)]}, {"score": 0.5, "ids": [1]}),
-        ("txt", "raw", "raw"),
-        ("json", '{"already": "text"}', {"already": "text"}),
+        ({"bin": bytearray(b"ab")}, {"bin": b"ab"}),
+        ({"bin": memoryview(b"abcd")[::2]}, {"bin": b"ac"}),
+        ({"bin": io.BytesIO(b"ab")}, {"bin": b"ab"}),
+        ({"cls": np.int64(5)}, {"cls": 5}),
+        ({"json": {"score": np.float32(0.5), "ids": [np.int8(1)]}}, {"json": {"score": 0.5, "ids": [1]}}),
+        ({"json": '{"already": "text"}'}, {"json": {"already": "text"}}),
+        ({"__url__": "t.tar", "txt": "x", "__n__": object()}, {"txt": "x"}),
+        *(
+            ({"__key__": key, "txt": "x"}, {"__key__": key, "txt": "x"})
+            for key in ["v1.0/a", "ein Schlüssel %20/ä b", "x" * 300, "1/" * 90 + "x", "a\nb"]
+        ),
     ],
 )
-def test_what_stands_for_a_value_is_written_as_that(tmp_path: Path, name: str, value: Any, expected: Any) -> None:
-    [(url, _)] = written(tmp_path, [{"__key__": "a", name: value}])
-    assert samples_of(url) == [{"__key__": "a", name: expected}]
+def test_what_stands_for_a_value_and_keys_of_all_kinds_are_written(tmp_path: Path, sample: Any, expected: Any) -> None:
+    [(url, _)] = written(tmp_path, [{"__key__": "a", **sample}])
+    assert samples_of(url) == [{"__key__": "a", **expected}]
 
 
 def test_a_tensor_is_written_without_what_it_is_a_part_of(tmp_path: Path) -> None:
@@ -137,26 +136,19 @@ def test_a_tensor_is_written_without_what_it_is_a_part_of(tmp_path: Path) -> Non
     assert not samples_of(url)[0]["pt"]["part"].requires_grad
 
 
-def test_entries_that_begin_with_two_underscores_are_left_out(tmp_path: Path) -> None:
-    [(url, _)] = written(tmp_path, [{"__key__": "a", "__url__": "t.tar", "txt": "x", "__n__": object()}])
-    assert samples_of(url) == [{"__key__": "a", "txt": "x"}]
-
-
-@pytest.mark.parametrize("key", ["v1.0/a", "ein Schlüssel %20/ä b", "x" * 300, "1/" * 90 + "x", "a\nb"])
-def test_keys_of_all_kinds_are_read_back(tmp_path: Path, key: str) -> None:
-    [(url, _)] = written(tmp_path, [{"__key__": key, "txt": "x"}])
-    assert samples_of(url) == [{"__key__": key, "txt": "x"}]
-
-
 @pytest.mark.parametrize(
-    "key", ["", "a.b", "/a", "x/../a", "./a", "a//b", "a\\b", "C:/a", "x/", "a\0b", "s3://b/t.tar/a"]
+    "sample",
+    [
+        *(
+            {"__key__": key, "txt": "x"}
+            for key in ["", "a.b", "/a", "x/../a", "./a", "a//b", "a\\b", "C:/a", "x/", "a\0b", "s3://b/t.tar/a"]
+        ),
+        *({"__key__": "a", name: "x"} for name in ("", ".", "a/b", "x\0")),
+    ],
 )
-def test_a_key_that_would_be_read_as_another_is_an_error(tmp_path: Path, key: str) -> None:
-    with pytest.raises(ValueError, match=r"would be read as another file's(.|\n)*while writing 'txt' of the sample"):
-        written(tmp_path, [{"__key__": key, "txt": "x"}])
-    for name in ("", ".", "a/b", "x\0"):
-        with pytest.raises(ValueError, match="would be read as another file's"):
-            written(tmp_path, [{"__key__": "a", name: "x"}])
+def test_a_name_that_would_be_read_as_another_is_an_error(tmp_path: Path, sample: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"would be read as another file's(.|\n)*while writing '.*' of the sample"):
+        written(tmp_path, [sample])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +158,6 @@ def test_a_key_that_would_be_read_as_another_is_an_error(tmp_path: Path, key: st
         ("png", object(), "a object cannot be written under the extension 'png'"),
         ("cls", None, "a NoneType cannot be written under the extension 'cls'"),
         ("cls", torch.tensor(1), "a Tensor cannot be written under the extension 'cls': tensors go under pt"),
-        ("npy", torch.ones(2), "a Tensor cannot be written under the extension 'npy'"),
         ("npy", [1], "a list cannot be written under the extension 'npy'"),
         ("jpg", np.zeros(3), "a ndarray cannot be written under the extension 'jpg'"),
         ("json", {"x": torch.ones(2)}, "JSON has no Tensor"),
@@ -229,7 +220,7 @@ class OwnFilter(ps.IterDataPipe[Any]):
         yield from self.source
 
 
-TEMPLATES = ["", "a.tar", "a-%06d.tar", "{shard}", "{shard}.tar.gz", "{}.tar", "{part}-{shard}.tar", "{shard.tar"]
+TEMPLATES = ["", "a.tar", "{shard}.tar.gz", "{}.tar", "{part}-{shard}.tar", "{shard.tar"]
 TEMPLATES += ["{shard.real}.tar", "{shard}{shard}.tar", "{shard!r}.tar", "{shard:.0s}.tar", "{shard:06q}.tar"]
 
 
@@ -266,7 +257,6 @@ def test_len_is_the_number_of_shards(tmp_path: Path) -> None:
     for number, shards in ((0, 0), (1, 1), (3, 1), (4, 2), (7, 3)):
         dp = IterableWrapper(SAMPLES[:number]).write_tar(f"{tmp_path}/{{shard}}.tar", 3, mode="overwrite")
         assert len(dp) == shards
-    check_operator(lambda: IterableWrapper(SAMPLES).write_tar(f"{tmp_path}/{{shard}}.tar", 2, mode="overwrite"))
 
 
 def test_shards_have_the_same_bytes_when_they_are_written_again(tmp_path: Path) -> None:
