@@ -53,9 +53,9 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The address of a new folder, and the folder behind it."""
+    """The address of a new folder, "local" or on "s3", and the folder behind it."""
     if request.param == "local":
         yield f"local://{tmp_path}/data", tmp_path / "data"
         return
@@ -90,12 +90,11 @@ def test_files_end_at_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         for kind in ("write_parquet", "write_numpy"):
             dp = getattr(source, kind)(tmp_path / kind, batched=True, mode="overwrite")
             assert [number for _, number in dp] == [1000, 1000, 1000, 500]
-            if len(sizes) == 3:
-                assert_resumes_everywhere(lambda dp=dp: copy.deepcopy(dp), passes=1)
     samples = [{"__key__": str(number), "txt": "x" * 10} for number in range(7)]
     tar = IterableWrapper(samples).write_tar(tmp_path / "tar", mode="overwrite")
     assert [number for _, number in tar] == [3, 3, 1]
-    assert_resumes_everywhere(lambda: copy.deepcopy(tar), passes=1)
+    for resuming in (dp, tar):
+        assert_resumes_everywhere(lambda dp=resuming: copy.deepcopy(dp), passes=1)
     with pytest.raises(TypeError, match="ends a shard at a size in bytes"):
         len(tar)
     huge = IterableWrapper([{"id": torch.zeros(3, 5000)}])  # each row is larger than a file
@@ -113,7 +112,9 @@ def loaded(dp: Any, workers: int | None) -> Any:
         return loader.run()
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize(
+    ("place", "kind"), [*(("local", kind) for kind in WRITERS), ("s3", "write_parquet")], indirect=["place"]
+)
 def test_300_rows_and_then_100(place: tuple[str, Path], kind: str) -> None:
     url, folder = place
 
@@ -139,8 +140,7 @@ def test_300_rows_and_then_100(place: tuple[str, Path], kind: str) -> None:
         assert ids_in(url, kind) == [*range(100)]
 
 
-@pytest.mark.parametrize("before", [None, 0, 1, 2])
-@pytest.mark.parametrize("after", [None, 0, 1, 2])
+@pytest.mark.parametrize(("before", "after"), [(None, 0), (0, None), (2, 1)])
 def test_another_number_of_readers_finds_the_files_of_all(
     tmp_path: Path, before: int | None, after: int | None
 ) -> None:
@@ -174,14 +174,20 @@ def test_readers_that_begin_later_leave_the_files_of_the_others(tmp_path: Path, 
 
 
 def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "data.csv").write_text("id\n7\n")
-    (tmp_path / "_hidden.csv").write_text("id\n7\n")
-    (tmp_path / "notes.txt").write_text("id\n7\n")
+    for name in ("data.csv", "_hidden.csv", "notes.txt"):
+        (tmp_path / name).write_text("id\n7\n")
     for mode in ("error", "overwrite"):
         with pytest.raises(FileExistsError, match=r"has 1 file that this step did not name, such as 'data\.csv'"):
             rows(range(3)).write_csv(tmp_path, mode=mode).run()
     rows(range(3)).map(lambda row: {"id": row["id"]}).write_csv(tmp_path, mode="append").run()
     assert ids_in(tmp_path, "write_csv") == [0, 1, 2, 7]
+    with pytest.raises(ValueError, match="mode must be 'error', 'overwrite' or 'append', and is 'ignore'"):
+        rows(range(3)).write_csv("folder", mode="ignore")  # type: ignore[arg-type]
+    for content in ("[]", "not JSON", "{}", '{"shards": 3}'):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / "_part-index.json").write_text(content)
+        with pytest.raises(ValueError, match="_part-index.json is not an index of a writer: remove it"):
+            rows(range(3)).write_csv(tmp_path / "other", mode="overwrite").run()
 
 
 def test_a_template_counts_only_its_own_names(tmp_path: Path) -> None:
@@ -195,6 +201,15 @@ def test_a_template_counts_only_its_own_names(tmp_path: Path) -> None:
     expected = ["_train-index.json", "_valid-index.json", "train-000.csv", "train-001.csv", "train-7.csv"]
     assert names(tmp_path) == [*expected, *(f"valid-{number}.csv" for number in range(3))]
 
+    def write_below(**arguments: Any) -> Any:
+        return rows(range(5)).write_csv(f"{tmp_path}/{{shard}}/data.csv", 2, **arguments).run()
+
+    write_below()
+    with pytest.raises(FileExistsError, match="has 3 files of an earlier run"):
+        write_below()
+    write_below(mode="append")
+    assert sorted(path.parent.name for path in tmp_path.rglob("data.csv")) == [*"012345"]
+
 
 @pytest.mark.parametrize(
     "spec", ["{shard}", "{shard:05d}", "{shard:x}", "{shard:,}", "{shard:>6}", "{{a}}{shard:#b}{{b}}"]
@@ -203,17 +218,6 @@ def test_numbers_are_found_in_any_form(spec: str) -> None:
     files = NumberedFiles(f"folder/x-{spec}-y.csv", (".csv",), "_")
     written = [files.url(number).rpartition("/")[2] for number in (0, 9, 31, 1234)]
     assert files.numbers([*written, "x-_-y.csv", "x--y.csv", "x-0.csv"]) == [0, 9, 31, 1234]
-
-
-def test_a_number_in_the_folder_is_found(tmp_path: Path) -> None:
-    def write(**arguments: Any) -> Any:
-        return rows(range(5)).write_csv(f"{tmp_path}/{{shard}}/data.csv", 2, **arguments).run()
-
-    write()
-    with pytest.raises(FileExistsError, match="has 3 files of an earlier run"):
-        write()
-    write(mode="append")
-    assert sorted(path.parent.name for path in tmp_path.rglob("data.csv")) == [*"012345"]
 
 
 def test_each_pass_is_a_run(tmp_path: Path) -> None:
@@ -231,23 +235,20 @@ def test_each_pass_is_a_run(tmp_path: Path) -> None:
     assert len(ids_in(tmp_path, "write_csv")) == 15  # nothing is removed
 
 
-def test_wrong_modes_are_an_error() -> None:
-    with pytest.raises(ValueError, match="mode must be 'error', 'overwrite' or 'append', and is 'ignore'"):
-        rows(range(3)).write_csv("folder", mode="ignore")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("workers", [None, 2])
-@pytest.mark.parametrize("mode", ["error", "overwrite"])
+@pytest.mark.parametrize(
+    ("place", "workers", "mode"),
+    [("local", None, "error"), ("s3", None, "overwrite"), ("local", 2, "overwrite")],
+    indirect=["place"],
+)
 def test_a_run_in_another_format_is_not_replaced(place: tuple[str, Path], workers: int | None, mode: Mode) -> None:
     url, folder = place
     loaded(rows(range(9)).write_parquet(url, 2), workers)
     before = {name: (folder / name).read_bytes() for name in names(folder)}
-    for again in (None, 2):
-        with pytest.raises(FileExistsError, match=rf"{url}/ has \d files .* in another format, such as 'part"):
-            loaded(rows(range(9)).write_csv(url, mode=mode), again)
-        assert {name: (folder / name).read_bytes() for name in names(folder)} == before
+    with pytest.raises(FileExistsError, match=rf"{url}/ has \d files .* in another format, such as 'part"):
+        loaded(rows(range(9)).write_csv(url, mode=mode), workers)
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == before
     for numbers in (range(4), range(4, 7)):
-        loaded(rows(numbers).write_csv(url, mode="append"), workers)
+        loaded(rows(numbers).write_csv(url, mode="append"), 0 if workers else None)
     assert {name: (folder / name).read_bytes() for name in before} == before
     assert ids_in(folder, "write_csv") == [*range(7)]
     told = [entry["name"] for path in folder.glob("_*") for entry in json.loads(path.read_bytes())["shards"]]
@@ -255,10 +256,8 @@ def test_a_run_in_another_format_is_not_replaced(place: tuple[str, Path], worker
 
 
 @pytest.mark.parametrize(
-    ("earlier", "then"),
-    [("write_tar", "write_csv"), ("write_parquet", "write_tar")],
+    ("earlier", "then", "mode"), [("write_tar", "write_csv", "error"), ("write_parquet", "write_tar", "overwrite")]
 )
-@pytest.mark.parametrize("mode", ["error", "overwrite"])
 def test_a_killed_run_in_another_format_counts(tmp_path: Path, earlier: str, then: str, mode: Mode) -> None:
     writing = iter(getattr(rows(range(9)), earlier)(tmp_path, 2))
     next(writing)
@@ -279,21 +278,13 @@ def test_with_a_template_the_index_tells_the_format(tmp_path: Path) -> None:
     assert names(tmp_path) == ["_a-index.json", "a-0.csv"]
 
 
-@pytest.mark.parametrize("content", ["[]", "not JSON", "{}", '{"shards": 3}'])
-@pytest.mark.parametrize("mode", ["error", "overwrite"])
-def test_an_index_that_is_none_is_named(tmp_path: Path, content: str, mode: Mode) -> None:
-    (tmp_path / "_part-index.json").write_text(content)
-    with pytest.raises(ValueError, match="_part-index.json is not an index of a writer: remove it"):
-        rows(range(3)).write_csv(tmp_path, mode=mode).run()
-
-
 # Resuming
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ahead", [False, True], ids=["alone", "read ahead"])
 def test_a_resumed_pass_goes_on_in_every_mode(tmp_path: Path, mode: Any, ahead: bool) -> None:
-    for stop in range(1, 6):
+    for stop in (1, 3, 5):
         folder = tmp_path / str(stop)
         if mode != "error":
             rows(range(100, 120)).write_csv(folder, 3).run()
@@ -313,8 +304,7 @@ def test_a_resumed_pass_goes_on_in_every_mode(tmp_path: Path, mode: Any, ahead: 
         assert ids_in(folder, "write_csv") == [*range(10), *(range(100, 120) if mode == "append" else ())]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("stop", [1, 9])  # after the first item, some shards have given nothing yet
+@pytest.mark.parametrize(("mode", "stop"), [("error", 1), ("overwrite", 9), ("append", 1)])
 def test_a_loader_goes_on_in_every_mode(tmp_path: Path, mode: Any, stop: int) -> None:
     def make(workers: int) -> Any:
         dp = rows(range(24)).write_csv(tmp_path, 1, mode=mode)
@@ -322,10 +312,10 @@ def test_a_loader_goes_on_in_every_mode(tmp_path: Path, mode: Any, stop: int) ->
 
     if mode != "error":
         rows(range(100, 120)).write_csv(tmp_path, 3).run()
-    with make(2) as loader:
+    with make(2) as loader:  # after the first item, some shards have given nothing yet
         begun = list(islice(loader, stop))
         state = json.loads(json.dumps(loader.state_dict()))
-    with make(1) as loader:
+    with make(0) as loader:
         loader.load_state_dict(state)
         rest = list(loader)
     assert len({url for url, _ in begun + rest}) == len(begun + rest) == 24
@@ -344,7 +334,7 @@ def said(make: Callable[[], object]) -> list[str]:
     return [str(each.message) for each in caught if "nothing was written" in str(each.message)]
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", ["write_parquet", "write_tar"])
 def test_a_writer_that_is_dropped_unread_warns(tmp_path: Path, kind: str) -> None:
     def write() -> Any:
         return getattr(rows(range(3)), kind)(tmp_path)
@@ -367,7 +357,7 @@ def test_a_writer_that_is_read_does_not_warn(tmp_path: Path) -> None:
         with pytest.raises(TypeError):
             write(rows_per_file="3")
         with pytest.raises(FileExistsError):
-            loaded(rows(range(3)).write_csv(tmp_path), 2)
+            loaded(rows(range(3)).write_csv(tmp_path), None)
 
     ways: list[Callable[[], object]] = [
         lambda: next(iter(write().map(str).prefetch(2))),
@@ -404,13 +394,17 @@ def test_run_counts(tmp_path: Path) -> None:
     assert samples.run() == {"files": 3, "samples": 5, "skipped": 0, "retried": 0}
     bad = IterableWrapper([{"a": 1}, 3, {"a": 2}]).write_json(tmp_path / "bad", on_error="skip")
     assert bad.run() == {"files": 1, "rows": 2, "skipped": 1, "retried": 0}
+    begun, resumed = (rows(range(9)).write_csv(tmp_path / "resumed", 2) for _ in range(2))
+    next(iter(begun))
+    resumed.load_state_dict(passed_on(begun))
+    assert resumed.run() == {"files": 4, "rows": 7, "skipped": 0, "retried": 0}  # what was left
+    assert ids_in(tmp_path / "resumed", "write_csv") == [*range(9)]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_runs_an_epoch(tmp_path: Path, workers: int) -> None:
+def test_a_loader_runs_an_epoch(tmp_path: Path) -> None:
     source = IterableWrapper([*range(9), "x"]).sharding_filter().map(lambda x: {"id": x + 0}, on_error="skip")
     dp = source.write_csv(tmp_path, 2)
-    with ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, num_shards=2)) as loader:
+    with ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
         assert loader.run() == {"files": 5, "rows": 9, "skipped": 1, "retried": 0}
     assert ids_in(tmp_path, "write_csv") == [*range(9)]
 
@@ -419,13 +413,3 @@ def test_a_chain_that_never_ends_is_an_error() -> None:
     for dp in (rows(range(3)).cycle(), ps.DataLoader2(rows(range(3)).cycle())):
         with pytest.raises(ValueError, match="never ends"):
             dp.run()
-
-
-def test_a_run_that_is_resumed_counts_what_is_left(tmp_path: Path) -> None:
-    dp = rows(range(9)).write_csv(tmp_path, 2)
-    iterator: Iterator[Any] = iter(dp)
-    next(iterator)
-    resumed = rows(range(9)).write_csv(tmp_path, 2)
-    resumed.load_state_dict(passed_on(dp))
-    assert resumed.run() == {"files": 4, "rows": 7, "skipped": 0, "retried": 0}
-    assert ids_in(tmp_path, "write_csv") == [*range(9)]
