@@ -43,30 +43,28 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("method", LOCAL)
-@pytest.mark.parametrize(
-    ("mode", "data", "expected"),
-    [
+def test_data_is_written_and_the_path_handed_on(tmp_path: Path, method: str) -> None:
+    for mode, data, expected in (
         ("w", "Grüße\n", "Grüße\n".encode()),
         ("t", "", b""),
         ("b", bytearray(b"\x00\xff"), b"\x00\xff"),
         ("wb", np.arange(3, dtype=np.uint8), b"\x00\x01\x02"),
-    ],
-)
-def test_data_is_written_and_the_path_handed_on(
-    tmp_path: Path, method: str, mode: str, data: Any, expected: bytes
-) -> None:
-    path = str(tmp_path / "new" / "folders" / "a.txt")
-    assert save(method, [(path, data)], mode) == [path]
-    assert files_in(tmp_path) == {"new/folders/a.txt": expected}
+    ):
+        path = str(tmp_path / "new" / mode / "a.txt")
+        assert save(method, [(path, data)], mode) == [path]
+        assert files_in(tmp_path / "new" / mode) == {"a.txt": expected}
 
 
 @pytest.mark.parametrize("method", LOCAL)
 @pytest.mark.parametrize(("mode", "data"), [("a", "x"), ("ab", b"x")])
-def test_appending_keeps_what_is_there(
+def test_appending_keeps_what_is_there_also_after_resuming(
     tmp_path: Path, method: str, mode: str, data: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert save(method, [("a.txt", data)] * 3, mode) == ["a.txt"] * 3
+    interrupted, resumed = (getattr(IterableWrapper([("a.txt", data)] * 3), method)(mode) for _ in range(2))
+    assert list(islice(interrupted, 2)) == ["a.txt"] * 2
+    resumed.load_state_dict(interrupted.state_dict())
+    assert list(resumed) == ["a.txt"]
     save(method, [("a.txt", data)], mode)
     assert files_in(tmp_path) == {"a.txt": b"xxxx"}
     save(method, [("a.txt", data)], mode.replace("a", "w"))
@@ -75,28 +73,12 @@ def test_appending_keeps_what_is_there(
 
 @pytest.mark.parametrize("method", LOCAL)
 @pytest.mark.parametrize(
-    ("mode", "data", "message"),
-    [
-        ("w", b"one", "mode 'w' writes text, and the data is of type bytes: give mode='wb'"),
-        ("a", 3, "mode 'a' writes text, and the data is of type int: turn it into a string"),
-        ("wb", "one", "mode 'wb' writes bytes, and the data is of type str: give mode='w', or encode it"),
-        ("ab", [1], "mode 'ab' writes bytes, and the data is of type list: turn it into bytes"),
-    ],
-)
-def test_data_of_the_wrong_type_leaves_the_file_alone(
-    tmp_path: Path, method: str, mode: str, data: Any, message: str
-) -> None:
-    (tmp_path / "a.txt").write_bytes(b"earlier")
-    with pytest.raises(TypeError, match=message) as caught:
-        save(method, [(str(tmp_path / "a.txt"), data)], mode)
-    assert "a.txt" in caught.value.__notes__[0]
-    assert files_in(tmp_path) == {"a.txt": b"earlier"}
-
-
-@pytest.mark.parametrize("method", LOCAL)
-@pytest.mark.parametrize(
     ("items", "arguments", "error", "message"),
     [
+        ([("a.txt", b"one")], {}, TypeError, "mode 'w' writes text, .* type bytes: give mode='wb'"),
+        ([("a.txt", 3)], {"mode": "a"}, TypeError, "mode 'a' writes text, .* type int: turn it into a string"),
+        ([("a.txt", "one")], {"mode": "wb"}, TypeError, "mode 'wb' writes bytes, .* type str: give mode='w', or"),
+        ([("a.txt", [1])], {"mode": "ab"}, TypeError, "mode 'ab' writes bytes, .* type list: turn it into bytes"),
         ([("a", "b", "c")], {}, TypeError, "pairs of a path and data are needed, and this is of type tuple"),
         (["ab"], {}, TypeError, "pairs of a path and data are needed, and this is of type str"),
         ([(3, "b")], {}, TypeError, "a path must be a string or os.PathLike, and is of type int"),
@@ -104,11 +86,20 @@ def test_data_of_the_wrong_type_leaves_the_file_alone(
         *(([], {"mode": mode}, ValueError, "mode must be 'w'") for mode in ("r", "x", "", "w+", "wbt")),
     ],
 )
-def test_wrong_items_and_arguments_are_errors(
-    method: str, items: Any, arguments: dict[str, Any], error: type[Exception], message: str
+def test_wrong_data_and_arguments_are_errors_and_leave_the_file_alone(
+    tmp_path: Path,
+    method: str,
+    items: Any,
+    arguments: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_bytes(b"earlier")
     with pytest.raises(error, match=message):
         save(method, items, **arguments)
+    assert files_in(tmp_path) == {"a.txt": b"earlier"}
 
 
 @pytest.mark.parametrize("method", LOCAL)
@@ -133,7 +124,7 @@ def write_for_long(path: str) -> None:
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
-    process = multiprocessing.get_context("spawn").Process(target=write_for_long, args=(str(path),))
+    process = multiprocessing.get_context("fork").Process(target=write_for_long, args=(str(path),))
     process.start()
     try:
         seen: set[bytes] = set()
@@ -193,20 +184,6 @@ def test_items_that_fail_are_skipped_and_counted(tmp_path: Path, method: str) ->
     ]
 
 
-@pytest.mark.parametrize("method", LOCAL)
-def test_resuming_writes_nothing_twice(tmp_path: Path, method: str) -> None:
-    def make() -> Any:
-        items = [(str(tmp_path / "all"), f"{number};") for number in range(5)]
-        return getattr(IterableWrapper(items), method)("a")
-
-    dp = make()
-    assert len(list(islice(dp, 2))) == 2
-    resumed = make()
-    resumed.load_state_dict(dp.state_dict())
-    assert len(list(resumed)) == 3
-    assert files_in(tmp_path) == {"all": b"0;1;2;3;4;"}
-
-
 # fsspec
 
 
@@ -223,17 +200,13 @@ def test_arguments_for_opening_reach_the_file(tmp_path: Path, memory: str) -> No
         save("save_by_fsspec", [(f"{folder}/a.gz", "Grüße\n")], kwargs_for_open=arguments)
         with fsspec.open(f"{folder}/a.gz", "rb") as file:
             assert gzip.decompress(file.read()) == "Grüße\r\n".encode("latin-1")
-
-
-def test_text_that_cannot_be_encoded_leaves_no_file(tmp_path: Path, memory: str) -> None:
-    for folder in (str(tmp_path), memory):
         with pytest.raises(UnicodeEncodeError):
             save("save_by_fsspec", [(f"{folder}/a.txt", "ü")], kwargs_for_open={"encoding": "ascii"})
         files, path = fsspec.url_to_fs(f"{folder}/a.txt")
         assert not files.exists(path)
 
 
-def test_s3_is_written_and_appended_to(s3_server: S3Server) -> None:
+def test_s3_is_written_and_appended_to_and_no_bucket_is_made(s3_server: S3Server) -> None:
     (s3_server.root / "bucket").mkdir(exist_ok=True)
     url = "s3://bucket/saved/deep/a.txt"
     assert save("save_by_fsspec", [(url, "one")]) == [url]
@@ -243,9 +216,6 @@ def test_s3_is_written_and_appended_to(s3_server: S3Server) -> None:
     assert files_in(saved) == {"a.txt": b"two"}
     save("save_by_fsspec", [(url, "three")], "a")
     assert files_in(saved) == {"a.txt": b"twothree"}
-
-
-def test_a_missing_bucket_is_an_error_and_not_made(s3_server: S3Server) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         save("save_by_fsspec", [("s3://nobucket/a.txt", "one")])
     assert "s3://nobucket/a.txt" in caught.value.__notes__[0]
@@ -258,7 +228,7 @@ def bucket(s3_server: S3Server) -> Path:
     return s3_server.empty_bucket("saves")
 
 
-LARGE = np.random.default_rng(0).bytes(40_000_000)
+LARGE = np.random.default_rng(0).bytes(20_000_000)
 SOON = {"config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 5}}
 """Options of a client that gives up soon."""
 
@@ -269,19 +239,18 @@ def test_a_large_object_is_sent_in_parts(bucket: Path, fault_proxy: FaultProxy) 
     assert files_in(bucket) == {"small": b"one", "none": b"", "large": LARGE}
     sent = [re.sub("uploadId=[^&]*&", "", request) for request in fault_proxy.requests() if "PUT " in request]
     assert sent[:2] == ["PUT /saves/small", "PUT /saves/none"]
-    assert sorted(sent[2:]) == [f"PUT /saves/large?partNumber={number}" for number in (1, 2, 3)]
+    assert sorted(sent[2:]) == [f"PUT /saves/large?partNumber={number}" for number in (1, 2)]
     assert uploads_under_way("saves") == []
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("status", "?partNumber=2", status=500, code="InternalError"),
-        Fault("reset", "?partNumber=3", at=None),
+        Fault("reset", "?partNumber=2", at=None),
         Fault("status", "POST /saves/a?uploadId=", status=503),
         Fault("status", "POST /saves/a?uploads", status=403, code="AccessDenied"),
     ],
-    ids=["a part", "a connection", "the completion", "the beginning"],
+    ids=["a connection", "the completion", "the beginning"],
 )
 def test_a_failed_upload_leaves_the_earlier_object(bucket: Path, fault_proxy: FaultProxy, fault: Fault) -> None:
     (bucket / "a").write_bytes(b"earlier")
@@ -306,7 +275,7 @@ def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: Fau
     s3fs.S3FileSystem(skip_instance_cache=True).clear_multipart_uploads("saves")
 
 
-@pytest.mark.parametrize("compression", ["gzip", "xz", "infer"])
+@pytest.mark.parametrize("compression", ["xz", "infer"])
 def test_what_is_compressed_is_sent_when_it_is_whole(bucket: Path, fault_proxy: FaultProxy, compression: str) -> None:
     url = "s3://saves/a.bz2"
     arguments = {"kwargs_for_open": {"compression": compression}, **SOON}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -104,6 +105,13 @@ def test_data_sets_of_torch_are_read_by_index_or_iterated() -> None:
 def test_what_is_no_source_raises_at_once(make: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+def test_pandas_is_needed_for_its_frames_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pandas is needed for this: pip install "penstock\[pandas\]"'):
+        from_pandas(3)  # type: ignore[arg-type]
+    assert list(from_items([1])) == [1]
 
 
 @pytest.mark.parametrize(
