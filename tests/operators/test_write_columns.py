@@ -123,14 +123,11 @@ def test_the_index_tells_of_each_file_what_is_in_it(tmp_path: Path, kind: str) -
             for name, rows in zip(files, (3, 3, 1), strict=True)
         ],
     }
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("source", [[], [batch(range(0))]], ids=["nothing", "a batch without rows"])
-def test_no_rows_are_no_files_and_an_index_without_any(tmp_path: Path, kind: str, source: list[Any]) -> None:
-    assert written(source, tmp_path, kind) == []
-    assert [*contents(tmp_path)] == ["_train-index.json"]
-    assert json.loads(contents(tmp_path)["_train-index.json"])["shards"] == []
+    for number, source in enumerate(([], [batch(range(0))])):  # no rows are no files
+        folder = tmp_path / str(number)
+        assert written(source, folder, kind) == []
+        assert [*contents(folder)] == ["_train-index.json"]
+        assert json.loads(contents(folder)["_train-index.json"])["shards"] == []
 
 
 # Tensors
@@ -148,7 +145,7 @@ def bits_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 @given(array=ARRAYS, rows_per_file=st.integers(1, 5), way=st.sampled_from(["array", "tensor", "rows", "Fortran"]))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_tensors_keep_shape_and_dtype_and_every_bit(
     tmp_path_factory: pytest.TempPathFactory, array: np.ndarray[Any, Any], rows_per_file: int, way: str
 ) -> None:
@@ -232,7 +229,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, kind=st.sampled_from(["csv", "jsonl", "parquet", "npz"]))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_text_and_numbers_are_read_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], kind: str
 ) -> None:
@@ -314,33 +311,20 @@ TWICE = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"])
         *((kind, [{1: torch.zeros(2)}], "the names of columns must be strings, and one is 1") for kind in KINDS),
         *((kind, [{"a": torch.zeros(2), "b": torch.zeros(3)}], "'a' has 2, 'b' has 3") for kind in KINDS),
         ("csv", row_of(b"a"), "the column 'x' is binary, and a field of CSV holds"),
-        ("csv", row_of([1]), "the column 'x' is list<item: int64>"),
-        ("csv", row_of({"a": 1}), "the column 'x' is struct<a: int64>"),
         ("csv", row_of(torch.zeros(2, 2)), "the column 'x' is .*tensor.*write_parquet has a place for it"),
-        ("csv", [{"a": 1}, {"a": None}], "the column 'a' has null in row 1, and is the only column"),
-        ("jsonl", row_of(b"a"), "the column 'x' is binary, and JSON holds"),
         ("jsonl", row_of(timedelta(1)), "the column 'x' is duration"),
         ("jsonl", row_of([{"a": b"a"}]), "the column 'x' is list<item: struct<a: binary>>"),
-        ("jsonl", row_of(float("nan")), "the column 'x' has a float that is infinite or not a number in row 0"),
         ("jsonl", row_of([1.0, float("inf")]), "the column 'x' has a float that is infinite or not a number in row 0"),
         ("npz", row_of(b"a\0"), "the column 'x' has bytes"),
-        ("npz", row_of(None), "the column 'x' has values that NumPy could only pickle"),
         ("npz", row_of({"a": 1}), "the column 'x' has values that NumPy could only pickle"),
         ("npz", row_of(torch.zeros(2, dtype=torch.bfloat16)), "the column 'x' has tensors of torch.bfloat16"),
         ("npz", [{"x": "a\0"}, {"x": "b"}], "the column 'x' has text that NumPy would cut short"),
         ("npz", [{"x": "a"}, {"x": 1}], "the column 'x' has text .* mixed with other values"),
-        (
-            "npz",
-            [row_of(torch.zeros(n))[0] for n in (2, 2, 3)],
-            r"'x' has the shape \(3,\) in row 2 .* \(2,\) in row 0",
-        ),
         ("npz", [{"x": torch.zeros(2, 3)}, {"x": torch.zeros(2, 4)}], "the column 'x' is .*4.*, and before it was .*3"),
         ("parquet", [{"x": torch.zeros(2, 3)}, {"x": torch.zeros(2, 4)}], "the column 'x' is .*4.*, and before .*3"),
         ("parquet", row_of(object()), "column 'x'"),
         ("parquet", row_of(torch.zeros(2, dtype=torch.bfloat16)), "column 'x'"),
-        ("parquet", row_of(torch.zeros(2, dtype=torch.complex64)), "column 'x'"),
         ("parquet", [{"x": torch.zeros(2, 0)}], "the column 'x' is .* without elements cannot be read back"),
-        ("parquet", [{"x": torch.zeros(2, 2, 0)}], "the column 'x' is .* without elements cannot be read back"),
         ("parquet", [pa.record_batch({"x": pa.array([[]], pa.list_(pa.int8(), 0))})], "'x' is .* without elements"),
     ],
 )
@@ -389,7 +373,6 @@ def test_rows_and_batches_together_are_an_error(tmp_path: Path, rows_per_file: i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows_per_file", [100, 2], ids=["in a file", "in the next file"])
 @pytest.mark.parametrize(
     ("then", "message"),
     [
@@ -399,28 +382,21 @@ def test_rows_and_batches_together_are_an_error(tmp_path: Path, rows_per_file: i
     ],
     ids=["type", "missing", "new"],
 )
-def test_columns_that_change_are_an_error(
-    tmp_path: Path, kind: str, rows_per_file: int, then: dict[str, Any], message: str
-) -> None:
+def test_columns_that_change_are_an_error(tmp_path: Path, kind: str, then: dict[str, Any], message: str) -> None:
     first = {"id": torch.arange(2), "x": torch.zeros(2)}
-    with pytest.raises(ValueError, match=message):
-        written([first, then], tmp_path, kind, rows_per_file)
-    assert len(contents(tmp_path)) == (rows_per_file == 2)
+    for rows_per_file in (100, 2):
+        with pytest.raises(ValueError, match=message):
+            written([first, then], tmp_path, kind, rows_per_file)
+        assert len(contents(tmp_path)) == (rows_per_file == 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_columns_in_another_order_are_the_same(tmp_path: Path, kind: str) -> None:
+def test_rows_with_other_columns_are_an_error_and_not_those_in_another_order(tmp_path: Path, kind: str) -> None:
     [(url, _)] = written([batch(range(1)), batch(range(1, 2)).select(["text", "id"])], tmp_path, kind)
     assert rows_of(url) == ids(range(2))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("row", "message"), [({"id": 1}, "no column 'text'"), ({"id": 1, "text": "", "y": 0}, "a column 'y'")]
-)
-def test_a_row_with_other_columns_is_an_error(tmp_path: Path, kind: str, row: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"{message}, and before it the columns were 'id', 'text'(.|\n)*on {{'id': 1"):
-        written([*ids(range(2)), row], tmp_path, kind)
+    for row, message in (({"id": 1}, "no column 'text'"), ({"id": 1, "text": "", "y": 0}, "a column 'y'")):
+        with pytest.raises(ValueError, match=f"{message}, and before it .* 'id', 'text'(.|\n)*on {{'id': 1"):
+            written([*ids(range(2)), row], tmp_path, kind)
 
 
 def rows_of_values(values: list[Any]) -> list[dict[str, Any]]:
@@ -446,28 +422,20 @@ def test_integers_go_among_floats_in_numpy(tmp_path: Path, rows_per_file: int) -
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("kind", "rows"),
     [
-        *map(rows_of_values, [[1.5, 2**53 + 1], [2**63 + 1, -1], [1, 1.5], [True, 1], [1.5, True]]),
-        [{"x": 1.5}, {"x": 2**53 + 1}],
-        [{"x": 2**63 + 1}, {"x": -1}],
-        [{"x": [1, 2]}, {"x": [3]}],
+        *(("npz", rows_of_values(values)) for values in ([1.5, 2**53 + 1], [2**63 + 1, -1], [1, 1.5], [True, 1])),
+        ("npz", rows_of_values([1.5, True])),
+        ("npz", [{"x": 1.5}, {"x": 2**53 + 1}]),
+        ("npz", [{"x": 2**63 + 1}, {"x": -1}]),
+        ("npz", [{"x": [1, 2]}, {"x": [3]}]),
+        *(("parquet", rows_of_values(values)) for values in ([1, 1.5], ["1", 1], [True, 1], [None, 1])),
+        *(("parquet", rows_of_values(values)) for values in ([1.5, 2**53 + 1], [{"a": 1}, {"b": 1}])),
     ],
-    ids=lambda rows: f"{rows[0]}, {rows[-1]}",
 )
-def test_numbers_that_would_change_are_an_error_in_numpy(tmp_path: Path, rows: list[Any]) -> None:
-    with pytest.raises(ValueError, match="the column 'x'"):
-        written(rows, tmp_path, "npz", 10_000)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [[1, 1.5], ["1", 1], [True, 1], [None, 1], [1.5, 2**53 + 1], [{"a": 1}, {"b": 1}]],
-    ids=str,
-)
-def test_rows_whose_values_would_change_are_an_error(tmp_path: Path, values: list[Any]) -> None:
-    with pytest.raises(ValueError, match="the column 'x' (is|was) "):
-        written(rows_of_values(values), tmp_path, "parquet", 10_000)
+def test_rows_whose_values_would_change_are_an_error(tmp_path: Path, kind: str, rows: list[Any]) -> None:
+    with pytest.raises(ValueError, match="the column 'x'" if kind == "npz" else "the column 'x' (is|was) "):
+        written(rows, tmp_path, kind, 10_000)
 
 
 # Row groups
@@ -478,7 +446,7 @@ def row_groups(url: str) -> list[int]:
     return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
 
 
-@pytest.mark.parametrize("rows_in_batch", [1, 3, 4, 10, 25])
+@pytest.mark.parametrize("rows_in_batch", [1, 4, 10])
 def test_row_groups_have_as_many_rows_as_asked_for(tmp_path: Path, rows_in_batch: int) -> None:
     batches = [batch(range(start, min(start + rows_in_batch, 25))) for start in range(0, 25, rows_in_batch)]
     files = written(batches, tmp_path, "parquet", 14, rows_per_group=4)
@@ -486,7 +454,7 @@ def test_row_groups_have_as_many_rows_as_asked_for(tmp_path: Path, rows_in_batch
     assert [row for url, _ in files for row in rows_of(url)] == ids(range(25))
 
 
-@pytest.mark.parametrize("rows_in_batch", [1, 7, 40])
+@pytest.mark.parametrize("rows_in_batch", [1, 40])
 def test_without_a_number_row_groups_are_of_a_size_in_memory(tmp_path: Path, rows_in_batch: int) -> None:
     mebibytes = ({"x": torch.full((rows_in_batch, 2**18), float(number))} for number in range(200 // rows_in_batch))
     [(url, number)] = written([*mebibytes], tmp_path, "parquet", 1000)
@@ -522,9 +490,7 @@ DISPATCHED = IterableWrapper([]).sharding_round_robin_dispatch(SHARDING_PRIORITI
     ("make", "error", "keyword"),
     [
         (lambda: writing([], "x", "csv", 0), ValueError, "rows_per_file must be"),
-        (lambda: writing([], "x", "csv", "many"), TypeError, "rows_per_file must be"),  # type: ignore[arg-type]
         (lambda: writing([], "x", "parquet", 3, compression="fast"), ValueError, "compression must be one"),
-        (lambda: writing([], "x", "parquet", 3, compression=3), ValueError, "compression must be one"),
         (lambda: writing([], "x", "npy", 3), ValueError, "an .npy file has one array, which column names"),
         (lambda: writing([], "x", "npz", 3, column="id"), ValueError, "and an .npz file all"),
         (lambda: writing(DISPATCHED.map(dict), "x", "csv", 1), ValueError, "divide the stream by sharding_filter"),
@@ -576,7 +542,7 @@ def test_a_failing_source_leaves_the_earlier_file(tmp_path: Path, kind: str, sou
     rows=st.booleans(),
     stops=st.lists(st.integers(0, 4), max_size=3),
 )
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_each_row_is_written_once_however_often_it_stops(
     tmp_path_factory: pytest.TempPathFactory,
     sizes: list[int],
@@ -624,9 +590,8 @@ def test_a_resumed_chain_knows_the_columns_of_before(tmp_path: Path, kind: str) 
         list(resumed)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "npz"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_all_kinds_of_items_hold_the_laws(tmp_path: Path, kind: str, shape: str) -> None:
+@pytest.mark.parametrize(("kind", "shape"), [("parquet", "dicts of tensors"), ("npz", "tables")])
+def test_batches_of_all_kinds_hold_the_laws(tmp_path: Path, kind: str, shape: str) -> None:
     check_operator(lambda: writing(SHAPES[shape](), tmp_path, kind, 2))
 
 
@@ -664,17 +629,15 @@ def test_a_source_that_fails_takes_the_upload_back(
     assert uploads_under_way("columns") == []
 
 
-@pytest.mark.parametrize("place", ["s3://columns", "local"])
-def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path, tmp_path: Path, place: str) -> None:
-    folder = str(tmp_path) if place == "local" else place
-    program = f"""
+def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path) -> None:
+    program = """
         import itertools, torch, penstock as ps
         def batches():
             for number in itertools.count():
                 print(number, flush=True)
-                yield {{"x": torch.randint(256, (1, 5_000_000), dtype=torch.uint8)}}
+                yield {"x": torch.randint(256, (1, 5_000_000), dtype=torch.uint8)}
         source = ps.iter.IterableWrapper(batches(), deepcopy=False)
-        list(source.write_parquet({folder!r} "/{{shard}}.parquet", 1000, rows_per_group=1, batched=True))
+        list(source.write_parquet("s3://columns/{shard}.parquet", 1000, rows_per_group=1, batched=True))
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -686,7 +649,5 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path, tmp_pa
         finally:
             process.kill()
             process.wait(20)
-    seen = [*contents(bucket), *contents(tmp_path)]
-    assert [name for name in seen if not name.startswith(".")] == []  # the server and the writer keep parts under these
-    for root in (bucket, tmp_path):
-        assert pa.dataset.dataset(root, format="parquet").files == []
+    assert [name for name in contents(bucket) if not name.startswith(".")] == []  # the server keeps parts under these
+    assert pa.dataset.dataset(bucket, format="parquet").files == []
