@@ -20,20 +20,6 @@ from penstock.pipes.iter import IterableWrapper
 BAD = 17
 """The row of the second file that is bad: row 7 of row group 1."""
 
-_BATCHES = {"read in this process": 0, "read by two workers": 2}
-
-
-@pytest.fixture(params=[*_BATCHES])
-def read(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    """What reads a chain to its end, and is to find an error: here, or in workers."""
-
-    def read(dp: Any) -> None:
-        service = ps.MultiProcessingReadingService(2, timeout=60) if _BATCHES[request.param] else None
-        with ps.DataLoader2(dp, reading_service=service) as loader:
-            list(loader)
-
-    return read
-
 
 def files(folder: Path, **bad: Any) -> list[str]:
     """Two files of 30 rows in row groups of 10, of which the second has, in its row `BAD`, a value that is bad."""
@@ -50,10 +36,10 @@ def source(paths: list[str]) -> Any:
     return IterableWrapper(paths).sharding_filter()
 
 
-def told_by(read: Callable[[Any], Any], dp: Any, kind: type[Exception] = Exception) -> str:
+def told_by(items: Any, kind: type[Exception] = Exception) -> str:
     """The text of the error that reading a chain ends in, and its notes."""
     with pytest.raises(kind) as caught:
-        read(dp)
+        list(items)
     return "\n".join([str(caught.value), *caught.value.__notes__])
 
 
@@ -71,22 +57,14 @@ def model_that_fails() -> Callable[[Any], Any]:
 # Bad files
 
 
-def test_a_damaged_footer_is_named_by_its_file(tmp_path: Path, read: Any) -> None:
-    paths = files(tmp_path)
-    content = bytearray(Path(paths[1]).read_bytes())
-    content[-40:-8] = b"\xff" * 32
-    Path(paths[1]).write_bytes(content)
-    assert f"raised in ParquetReader(), on {paths[1]!r}" in told_by(read, source(paths).read_parquet(), OSError)
-
-
-def test_a_damaged_page_is_named_by_file_row_group_column_and_row(tmp_path: Path, read: Any) -> None:
+def test_a_damaged_page_is_named_by_file_row_group_column_and_row(tmp_path: Path) -> None:
     paths = files(tmp_path)
     column = pq.read_metadata(paths[1]).row_group(1).column(0)
     content = bytearray(Path(paths[1]).read_bytes())
     start = column.data_page_offset
     content[start : start + 20] = b"\xff" * 20
     Path(paths[1]).write_bytes(content)
-    told = told_by(read, source(paths).read_parquet().to_tensors(), OSError)
+    told = told_by(source(paths).read_parquet().to_tensors(), OSError)
     assert "column 'id' cannot be read, from row 0 of the row group on\nin row group 1 of the file" in told
     assert f"on {paths[1]!r}" in told
 
@@ -96,7 +74,7 @@ def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, kind: st
     path = tmp_path / f"a.{kind}"
     path.write_bytes(b'\x00\xff"{' * 100)
     dp = getattr(source([str(path)]), f"read_{kind}")().to_tensors()
-    assert f", on {str(path)!r}" in told_by(list, dp, OSError if kind == "orc" else pa.ArrowInvalid)
+    assert f", on {str(path)!r}" in told_by(dp, OSError if kind == "orc" else pa.ArrowInvalid)
 
 
 # Bad values
@@ -112,29 +90,27 @@ def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, kind: st
     ],
 )
 def test_a_value_that_makes_no_tensor_is_named_by_file_row_group_column_and_row(
-    tmp_path: Path, read: Any, bad: Any, step: Any, text: str
+    tmp_path: Path, bad: Any, step: Any, text: str
 ) -> None:
     paths = files(tmp_path, **bad)
-    told = told_by(read, step(source(paths).read_parquet(batch_size=6)), ValueError)
+    told = told_by(step(source(paths).read_parquet(batch_size=6)), ValueError)
     assert text in told
     # Of the row group's ten rows, four are in its second batch; the row of the error counts from the first of these.
     assert told.count(f"from rows 6 to 9 of row group 1 of {paths[1]!r}") == 1
 
 
-def test_a_missing_column_is_named_by_file_and_column(tmp_path: Path, read: Any) -> None:
+def test_a_missing_column_is_named_by_file_and_column(tmp_path: Path) -> None:
     paths = files(tmp_path)
     pq.write_table(pa.table({"id": [1]}), paths[1])
-    told = told_by(read, source(paths).read_parquet(columns=["pair"]), KeyError)
+    told = told_by(source(paths).read_parquet(columns=["pair"]), KeyError)
     assert "the file has no column 'pair'" in told
     assert f"on {paths[1]!r}" in told
 
 
-def test_an_overflow_where_files_are_unified_is_named_by_file_row_group_column_and_row(
-    tmp_path: Path, read: Any
-) -> None:
+def test_an_overflow_where_files_are_unified_is_named_by_file_row_group_column_and_row(tmp_path: Path) -> None:
     paths = files(tmp_path, id=300)
     schema = pa.schema([("id", pa.uint8()), ("pair", pa.list_(pa.int64()))])
-    told = told_by(read, source(paths).read_parquet(unify=schema), pa.ArrowInvalid)
+    told = told_by(source(paths).read_parquet(unify=schema), pa.ArrowInvalid)
     assert "column 'id' is int64, and cannot become uint8: row 7 fails\nin row group 1 of the file" in told
     assert f"on {paths[1]!r}" in told
 
@@ -188,30 +164,33 @@ class Hoarder(ps.IterDataPipe[Any]):
     ],
 )
 def test_an_error_of_a_function_says_what_its_batch_was_made_of(
-    tmp_path: Path, read: Any, step: Any, text: str, where: str
+    tmp_path: Path, step: Any, text: str, where: str
 ) -> None:
     paths = files(tmp_path, id=BAD + 1000)
-    told = told_by(read, step(source(paths).read_parquet(batch_size=6).to_tensors()), ArithmeticError)
+    told = told_by(step(source(paths).read_parquet(batch_size=6).to_tensors()), ArithmeticError)
     assert f"the model cannot do {text}" in told
     assert where.format(repr(paths[1])) in told
 
 
-def test_an_error_behind_batches_that_are_shared_out_says_what_they_were_made_of(tmp_path: Path, read: Any) -> None:
+@pytest.mark.parametrize(
+    ("workers", "chain"),
+    [
+        (2, lambda dp: dp.sharding_filter().read_parquet(batch_size=6).to_tensors().map(fails_on_bad)),
+        (2, lambda dp: dp.read_parquet(batch_size=6).sharding_filter().to_tensors().map(fails_on_bad)),
+        (0, lambda dp: dp.read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, prefetch=4)),
+    ],
+    ids=["files are shared out", "batches are shared out", "map_pool"],
+)
+def test_an_error_in_another_process_says_what_its_batch_was_made_of(tmp_path: Path, workers: int, chain: Any) -> None:
     paths = files(tmp_path, id=BAD + 1000)
-    dp = IterableWrapper(paths).read_parquet(batch_size=6).sharding_filter().to_tensors().map(fails_on_bad)
-    assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told_by(read, dp, ArithmeticError)
+    service = ps.MultiProcessingReadingService(workers, timeout=60) if workers else None
+    with ps.DataLoader2(chain(IterableWrapper(paths)), reading_service=service) as loader:
+        assert BATCH.format(repr(paths[1])) in told_by(loader, ArithmeticError)
 
 
-def test_an_error_in_another_process_says_what_its_batch_was_made_of(tmp_path: Path) -> None:
-    paths = files(tmp_path, id=BAD + 1000)
-    dp = source(paths).read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, prefetch=4)
-    told = told_by(list, dp, ArithmeticError)
-    assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told
-
-
-def test_behind_a_filter_no_row_numbers_are_told(tmp_path: Path, read: Any) -> None:
+def test_behind_a_filter_no_row_numbers_are_told(tmp_path: Path) -> None:
     paths = files(tmp_path, pair=[1])
-    told = told_by(read, source(paths).read_parquet(filter="id != 15", batch_size=6).to_tensors(), ValueError)
+    told = told_by(source(paths).read_parquet(filter="id != 15", batch_size=6).to_tensors(), ValueError)
     assert f"from the rows that match of row group 1 of {paths[1]!r}" in told
 
 
@@ -226,13 +205,13 @@ def test_a_resumed_pass_tells_the_same_rows(tmp_path: Path) -> None:
     for _ in range(11):  # up to the middle of the batch before the one that fails
         next(items)
     resumed.load_state_dict(begun.state_dict())
-    assert told_by(list, resumed) == told_by(lambda _: list(items), begun)
+    assert told_by(resumed) == told_by(items)
 
 
 def test_of_files_that_were_read_before_nothing_is_told(tmp_path: Path) -> None:
     paths = files(tmp_path, id=BAD + 1000)
     first, second = (source([path]).read_parquet() for path in paths)
-    told = told_by(list, first.concat(second).map(lambda batch: fails_on_bad(batch.to_pydict())), ArithmeticError)
+    told = told_by(first.concat(second).map(lambda batch: fails_on_bad(batch.to_pydict())), ArithmeticError)
     assert f"last read upstream: rows 0 to 9 of row group 1 of {paths[1]!r}" in told
     assert paths[0] not in told
 
@@ -250,4 +229,4 @@ def test_other_kinds_of_files_tell_their_parts(tmp_path: Path, kind: str, part: 
     path = str(tmp_path / f"a.{kind}")
     write(pa.table({"id": [1, 2, BAD + 1000]}), path)
     dp = getattr(source([path]), f"read_{kind}")(batch_size=2).to_tensors().map(fails_on_bad)
-    assert f"from row 2 of {part} 0 of {path!r}" in told_by(list, dp, ArithmeticError)
+    assert f"from row 2 of {part} 0 of {path!r}" in told_by(dp, ArithmeticError)
