@@ -48,7 +48,7 @@ def tar_with(*headers: tarfile.TarInfo) -> bytes:
 
 def zipped(files: dict[str, bytes] = FILES, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as pack:
+    with zipfile.ZipFile(buffer, "w") as pack:
         for name, content in files.items():
             pack.writestr(zipfile.ZipInfo(name), content, compression)
     return buffer.getvalue()
@@ -254,8 +254,8 @@ def test_a_cut_tar_raises_or_gives_all_its_files(
     content: bytes, large: int, way: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(members, "LARGE", large)
-    blocks = range(0, len(content), 64)  # a tar is laid out in blocks of 512
-    for cut in sorted({near for at in blocks for near in (at - 1, at, at + 1) if near >= 0}):
+    blocks = range(0, len(content), 512)
+    for cut in sorted({near for at in blocks for near in (at - 1, at, at + 1, at + 300) if near >= 0}):
         seen, error = outcome(load("tar", content[:cut], way))
         assert error is None or isinstance(error, tarfile.ReadError), f"cut at {cut} of {len(content)}: {error!r}"
         assert (error is None) == (cut >= end_of_files(content) + 512), f"cut at {cut} of {len(content)}"
@@ -279,11 +279,10 @@ def test_an_error_names_the_archive_and_closes_it(content: bytes) -> None:
     assert stream.closed  # though the error is held
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @ways
-def test_a_cut_zip_raises(compression: int, way: Any) -> None:
-    content = zipped(compression=compression)
-    for cut in range(len(content)):
+def test_a_cut_zip_raises(way: Any) -> None:
+    content = zipped()
+    for cut in [*range(0, len(content), 20), *range(len(content) - 60, len(content))]:
         with pytest.raises(zipfile.BadZipFile):
             contents(load("zip", content[:cut], way))
 
@@ -306,13 +305,12 @@ def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
 
 
 @both
-@ways
 @pytest.mark.parametrize(
     "name",
     ["/root", "../up", "a/../../up", "a/..", "..", "C:\\drive", "c:drive", "\\root", "\\\\host\\share", "..\\up", "."],
 )
-def test_a_name_that_leads_out_of_the_archive_is_an_error(kind: str, pack: Any, way: Any, name: str) -> None:
-    dp = load(kind, pack({"good": b"g", name: b"evil"}), way)
+def test_a_name_that_leads_out_of_the_archive_is_an_error(kind: str, pack: Any, name: str) -> None:
+    dp = load(kind, pack({"good": b"g", name: b"evil"}))
     with pytest.raises(ValueError, match="which is no name within it") as caught:
         contents(dp)
     assert repr(name) in str(caught.value)
@@ -324,17 +322,11 @@ def test_an_odd_name_is_none_that_leads_out(name: str) -> None:
     assert contents(load("tar", tar({name: b"x"}))) == [(f"pack/{name}", b"x")]
 
 
-@both
-@pytest.mark.parametrize(
-    ("item", "text"),
-    [
-        (("pack", io.StringIO("text")), "the stream is open as text, and its bytes are needed: open it with mode='rb'"),
-        (("pack", b"bytes"), "pairs of a path and a stream are needed, and with the path comes a bytes"),
-    ],
-)
-def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str, pack: Any, item: Any, text: str) -> None:
-    with pytest.raises(TypeError, match=text):
-        contents(getattr(IterableWrapper([item]), f"load_from_{kind}")())
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str) -> None:
+    for content, text in ((io.StringIO("text"), "open as text.*mode='rb'"), (b"bytes", "with the path comes a bytes")):
+        with pytest.raises(TypeError, match=text):
+            contents(loading(kind, [("pack", content)]))
 
 
 # Arguments and resuming
@@ -353,11 +345,11 @@ def test_wrong_arguments_are_errors(kind: str, arguments: dict[str, Any], text: 
         loading(kind, [], **arguments)
 
 
-@both
-def test_length_is_what_was_promised_and_else_unknown(kind: str, pack: Any) -> None:
-    assert len(load(kind, pack(), length=4)) == 4
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_length_is_what_was_promised_and_else_unknown(kind: str) -> None:
+    assert len(loading(kind, [], length=4)) == 4
     with pytest.raises(TypeError, match="give length="):
-        len(load(kind, pack()))
+        len(loading(kind, []))
 
 
 def test_resuming_does_not_read_again_what_was_handed_out(tmp_path: Path) -> None:

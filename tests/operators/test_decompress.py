@@ -10,6 +10,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ ways = pytest.mark.parametrize("way", [io.BytesIO, Trickling], ids=["seekable", 
 TAR, ZIP = tar_of({"a": b"a", "b": b"b"}, ""), zip_of({"a": b"a"})
 
 
+@cache
 def packed(kind: str, content: bytes = CONTENT) -> bytes:
     return PACKERS[kind](content)
 
@@ -54,11 +56,16 @@ def opened(name: str, content: bytes, way: Callable[[bytes], Any] = io.BytesIO) 
 
 
 @each
-@pytest.mark.parametrize("name", ["file", "file.zip"])
 @ways
-def test_the_argument_or_the_first_bytes_tell_the_type_before_the_name_does(kind: str, name: str, way: Any) -> None:
-    for file_type in (None, kind.upper(), CompressionType(kind)):
-        [(path, stream)] = opened(name, packed(kind), way).decompress(file_type)
+def test_the_argument_or_the_first_bytes_tell_the_type_before_the_name_does(kind: str, way: Any) -> None:
+    content = packed(kind)
+    for name, file_type in (
+        ("file", None),
+        ("file.zip", None),
+        ("file.zip", kind.upper()),
+        ("f", CompressionType(kind)),
+    ):
+        [(path, stream)] = opened(name, content, way).decompress(file_type)
         assert (path, stream.read()) == (name, CONTENT)
 
 
@@ -121,7 +128,7 @@ def test_a_zip_that_is_asked_for_comes_out_open(way: Any) -> None:
 def test_a_wrong_bit_in_a_zip_that_is_open_is_an_error_that_names_the_file() -> None:
     expected = random.Random(1).randbytes(500)
     raised = []
-    for at in range(500):
+    for at in range(0, 500, 7):
         content = bytearray(zip_of({"a": expected}))
         content[at] ^= 4
         [(_, pack)] = opened("at/pack", bytes(content)).decompress("zip")
@@ -129,7 +136,7 @@ def test_a_wrong_bit_in_a_zip_that_is_open_is_an_error_that_names_the_file() -> 
             assert pack.read("a") == expected, at
         except zipfile.BadZipFile as error:
             raised.append(error.__notes__[0])
-    assert len(raised) > 450
+    assert len(raised) > 60
     assert all("at/pack" in note for note in raised)
 
 
@@ -175,12 +182,12 @@ def test_zstd_is_decompressed() -> None:
 
 @each
 @ways
-@pytest.mark.parametrize("padding", [b"", bytes(4), bytes(300_000)])
-def test_several_parts_one_after_another_are_read_as_one(kind: str, way: Any, padding: bytes) -> None:
+def test_several_parts_one_after_another_are_read_as_one(kind: str, way: Any) -> None:
     parts = [b"one", b"", CONTENT, b"end"]
-    content = padding.join(packed(kind, part) for part in parts) + padding
-    [(_, stream)] = opened("file", content, way).decompress()
-    assert stream.read() == b"".join(parts)
+    compressed = [packed(kind, part) for part in parts]
+    for padding in (b"", bytes(4), bytes(300_000)):
+        [(_, stream)] = opened("file", padding.join(compressed) + padding, way).decompress()
+        assert stream.read() == b"".join(parts)
 
 
 @each
