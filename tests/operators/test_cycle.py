@@ -22,12 +22,10 @@ def shuffled(n: int) -> Any:
 
 
 CHAINS: dict[str, Callable[[], Any]] = {
-    "cycle of none": lambda: shuffled(4).cycle(0),
     "cycle of nothing": lambda: numbers(0).cycle(3),
-    "cycle of cycle": lambda: shuffled(2).cycle(2).map(str).cycle(2),
     "cycle of torch's": lambda: TorchIterableWrapper("ab").cycle(2),
     "concat of one cycle twice": lambda: (lambda dp: dp.concat(dp))(shuffled(2).cycle(2)),
-    "cycle of repeat of concat": lambda: (lambda dp: dp.concat(numbers(2), dp))(shuffled(3)).repeat(2).cycle(2),
+    "cycle of repeat of concat": lambda: (lambda dp: dp.concat(numbers(1), dp))(shuffled(2)).repeat(2).cycle(2),
 }
 
 

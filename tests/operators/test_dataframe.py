@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import fsspec
@@ -296,14 +293,3 @@ def test_the_file_is_closed_when_the_pass_ends_or_is_given_up(tmp_path: Path, mo
     assert closed == [True]
     list(dp)
     assert closed == [True, True]
-
-
-def test_importing_penstock_and_chaining_imports_no_pyarrow() -> None:
-    code = """
-        import sys, penstock as ps
-        dp = ps.iter.IterableWrapper(["a"]).load_parquet_as_df()
-        dp = ps.iter.IterableWrapper([1]).dataframe(columns=["x"])
-        print("pyarrow" in sys.modules)
-    """
-    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True)
-    assert done.stdout.strip() == b"False", done.stderr

@@ -6,6 +6,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,7 @@ def test_an_image_of_more_than_8_bits_is_refused_rather_than_cut_off(pixels: Any
 # decoders and sizes
 
 
+@cache
 def photo(height: int = 300, width: int = 400) -> Any:
     """Return waves, an edge and some noise: what a JPEG of a photograph has."""
     y, x = np.mgrid[0:height, 0:width]
@@ -178,11 +180,10 @@ def difference_from_pillow(decoder: str, options: dict[str, Any], size: Any) -> 
     return differences(*(ImageDecoder(spec, name, size)("jpg", data) for name in (decoder, "pil")))
 
 
-@pytest.mark.parametrize("decoder", ["auto", "simplejpeg"])
 @pytest.mark.parametrize("size", [None, (150, 200), (224, 224), 250, 1000, (37, 70)], ids=str)
 @pytest.mark.parametrize("options", JPEGS, ids=str)
-def test_decoders_give_the_same_pixels(decoder: str, options: dict[str, Any], size: Any) -> None:
-    largest, mean = difference_from_pillow(decoder, options, size)
+def test_decoders_give_the_same_pixels(options: dict[str, Any], size: Any) -> None:
+    largest, mean = difference_from_pillow("simplejpeg", options, size)
     assert largest <= 1
     assert mean <= 0.01
 
