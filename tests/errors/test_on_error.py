@@ -56,9 +56,13 @@ def test_the_error_after_the_limit_is_raised_and_says_so() -> None:
     assert "penstock: raised in Mapper" in caught.value.__notes__[1]
 
 
-def test_other_errors_than_the_given_ones_are_raised() -> None:
-    with pytest.raises(ValueError, match="'x'"):
-        list(numbers(ps.Skip(errors=(OSError, KeyError))))
+def test_other_errors_than_the_given_ones_and_those_of_the_source_are_raised() -> None:
+    for dp in (
+        numbers(ps.Skip(errors=(OSError, KeyError))),
+        numbers("raise").map(str, on_error="skip").filter(bool, on_error="skip"),
+    ):
+        with pytest.raises(ValueError, match="'x'"):
+            list(dp)
 
 
 def test_steps_of_one_name_are_numbered() -> None:
@@ -123,12 +127,6 @@ def test_a_wait_before_a_new_attempt_ends_when_the_pass_is_given_up() -> None:
     dp.interrupt()
     reader.join(10)
     assert ended
-
-
-def test_errors_of_the_source_are_not_the_operators_own() -> None:
-    dp = numbers("raise").map(str, on_error="skip").filter(bool, on_error="skip")
-    with pytest.raises(ValueError, match="'x'"):
-        list(dp)
 
 
 def test_a_filter_skips_what_cannot_be_tested_or_has_no_truth() -> None:
@@ -280,7 +278,6 @@ def test_a_resumed_pass_counts_what_was_skipped_in_parts_that_it_does_not_read_a
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: numbers("skip"),
         lambda: numbers(ps.Retry(1, backoff=0, then="skip")).batch(2),
         lambda: ps.iter.IterableWrapper(["ab", "c!d", "!", "e"]).flatmap(characters, on_error="skip"),
         lambda: ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(int, on_error="skip").prefetch(2),
