@@ -7,30 +7,39 @@ import sys
 from textwrap import dedent
 
 import penstock as ps
+from fresh import outputs_of
 from penstock.pipes.index import OPERATORS
 from penstock.registry import operators
 
 
-def modules_after(code: str) -> set[str]:
-    """The modules of penstock's that a fresh Python has imported after some code."""
-    shown = f"{dedent(code)}\nimport sys\nprint(*(name for name in sys.modules if name.startswith('penstock')))"
-    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, timeout=50)
-    assert done.returncode == 0, done.stderr
-    return {*done.stdout.split()}
-
-
-def families(modules: set[str]) -> set[str]:
-    return {name.rpartition(".")[2] for name in modules if name.startswith("penstock.pipes.iter.")}
-
-
 def test_a_program_imports_the_operators_that_it_uses() -> None:
-    bare = modules_after("import penstock as ps; dir(ps), ps.iter.__all__, dir(ps.IterDataPipe)")
+    shown = "\nimport sys\nprint(*(name for name in sys.modules if name.startswith('penstock')))"
+    bare, used, asked, _ = outputs_of(
+        "import penstock as ps; dir(ps), ps.iter.__all__, dir(ps.IterDataPipe)" + shown,
+        "import penstock as ps; list(ps.iter.IterableWrapper('ab').batch(2)), ps.IterDataPipe.batch" + shown,
+        "from penstock.registry import operators; import penstock; operators['iter.batch'].cls" + shown,
+        """
+        import penstock as ps
+        class Batcher(ps.IterDataPipe):
+            def __init__(self, source): ...
+        try:
+            ps.functional_datapipe("batch")(Batcher)  # which is not imported yet
+        except ValueError as error:
+            assert "two operators claim the name 'batch'" in str(error) and "group.py" in str(error), error
+        else:
+            raise AssertionError
+        @ps.functional_datapipe("batches_of_mine")
+        class Other(ps.IterDataPipe): ...
+        """,
+    )
+    assert not {name for name in bare.split() if name.startswith(("penstock.runner", "penstock.storage"))}
     assert not families(bare)
-    assert not {name for name in bare if name.startswith(("penstock.runner", "penstock.storage"))}
-    used = modules_after("import penstock as ps; list(ps.iter.IterableWrapper('ab').batch(2)), ps.IterDataPipe.batch")
     assert {"create", "group"} <= families(used) <= {"create", "group", "ahead", "transform", "convert", "shard"}
-    asked = modules_after("from penstock.registry import operators; import penstock; operators['iter.batch'].cls")
     assert "group" in families(asked)
+
+
+def families(modules: str) -> set[str]:
+    return {name.rpartition(".")[2] for name in modules.split() if name.startswith("penstock.pipes.iter.")}
 
 
 def test_the_index_has_each_operator_of_ours() -> None:
@@ -68,21 +77,3 @@ def test_a_program_that_ends_in_the_middle_of_passes_of_all_operators_ends_quiet
     assert done.stdout.endswith("end True\n")
     assert "Exception" not in done.stderr  # what examples print may be in it
     assert done.returncode == 0
-
-
-def test_an_operator_of_ones_own_has_no_name_of_one_that_is_not_imported_yet() -> None:
-    modules_after(
-        """
-        import penstock as ps
-        class Batcher(ps.IterDataPipe):
-            def __init__(self, source): ...
-        try:
-            ps.functional_datapipe("batch")(Batcher)
-        except ValueError as error:
-            assert "two operators claim the name 'batch'" in str(error) and "group.py" in str(error), error
-        else:
-            raise AssertionError
-        @ps.functional_datapipe("batches_of_mine")
-        class Other(ps.IterDataPipe): ...
-        """
-    )

@@ -85,14 +85,3 @@ def test_both_names_are_an_error() -> None:
         pytest.raises(TypeError, match="workers twice, once by its old name max_workers"),
     ):
         NUMBERS.processpool_map(abs, workers=1, max_workers=2)  # type: ignore[call-arg]
-
-
-def test_a_state_goes_on_with_other_numbers_of_workers() -> None:
-    dp = NUMBERS.processpool_map(abs, workers=1, prefetch=3)
-    iterator = iter(dp)
-    assert next(iterator) == 0
-    state = dp.state_dict()
-    iterator.close()
-    other = NUMBERS.processpool_map(abs, workers=2, prefetch=7)
-    other.load_state_dict(state)
-    assert list(other) == [1, 2, 3]

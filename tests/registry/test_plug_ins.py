@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+
+from fresh import outputs_of
 
 PLUG_IN = """
 import penstock as ps
@@ -41,22 +39,8 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, code: str) -> str:
-    """What a fresh Python prints, in which a folder's distributions are installed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", dedent(code)],
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
-
-
-def test_a_plug_in_is_loaded_when_its_method_is_needed_and_not_before(installed: Path) -> None:
-    shown = run(
-        installed,
+def test_plug_ins_are_loaded_when_they_are_needed_and_not_before(installed: Path) -> None:
+    used, *asked = outputs_of(
         """
         import sys
         import penstock as ps
@@ -69,35 +53,32 @@ def test_a_plug_in_is_loaded_when_its_method_is_needed_and_not_before(installed:
         print("tiny_plug_in" in sys.modules)
         print(ps.iter.IterableWrapper("ab").thrice().take_all())
         """,
+        *[
+            f"""
+            import sys
+            import penstock as ps
+            from penstock.registry import operators
+            {need}
+            print("tiny_plug_in" in sys.modules)
+            print(operators["iter.thrice"].summary)
+            """
+            for need in ("list(operators)", "operators['thrice']", "operators.search('three')", "ps.iter.Tripler")
+        ],
+        path=installed,
     )
-    assert shown.startswith("False\n")
-    assert "\n['a', 'a', 'a', 'b', 'b', 'b']\n" in shown
-
-
-@pytest.mark.parametrize(
-    "need", ["list(operators)", "operators['thrice']", "operators.search('three')", "ps.iter.Tripler"]
-)
-def test_asking_for_the_operators_loads_the_plug_ins(installed: Path, need: str) -> None:
-    shown = run(
-        installed,
-        f"""
-        import sys
-        import penstock as ps
-        from penstock.registry import operators
-        {need}
-        print("loaded:", "tiny_plug_in" in sys.modules)
-        print(operators["iter.thrice"].summary)
-        """,
-    )
-    assert "loaded: True\nYield each item three times.\n" in shown
+    assert used == "False\n['a', 'a', 'a', 'b', 'b', 'b']\n"
+    assert asked == ["True\nYield each item three times.\n"] * 4
 
 
 def test_a_broken_plug_in_is_reported_and_the_rest_goes_on(installed: Path) -> None:
-    shown = run(
-        installed,
+    (shown,) = outputs_of(
         """
+        import sys
+        import warnings
         import penstock as ps
         from penstock.registry import operators
+        warnings.simplefilter("always")
+        sys.stderr = sys.stdout
         print(sorted(operators.broken_plug_ins), len(operators) > 10, sorted(operators.broken_plug_ins))
         print(ps.iter.IterableWrapper(range(3)).batch(2).thrice().count())
         for _ in range(2):
@@ -106,8 +87,9 @@ def test_a_broken_plug_in_is_reported_and_the_rest_goes_on(installed: Path) -> N
             except AttributeError as error:
                 print(error)
         """,
+        path=installed,
     )
-    assert shown.startswith("[] True ['broken', 'clash']\n6\n")
+    assert "[] True ['broken', 'clash']\n6\n" in shown
     assert shown.count("'IterableWrapper' object has no attribute 'shrink'; the plug-in ") == 2
     assert shown.count("the plug-in 'broken', which may have it, could not be loaded: ModuleNotFoundError(") == 2
     assert shown.count("UserWarning: the plug-in 'broken' (tiny_broken) could not be loaded: ModuleNotFoundError(") == 1

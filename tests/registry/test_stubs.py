@@ -8,25 +8,17 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import main
-from penstock.registry import operators
 from penstock.registry.stubs import penstock_stubs
 
 OWN = Path(__file__).parents[1] / "typing"
 
 
-@pytest.mark.parametrize("name", ["methods.pyi", "index.py", "iter/__init__.pyi", "map/__init__.pyi"])
-def test_the_stubs_have_each_operator_of_ours(name: str) -> None:
-    ((file, text),) = [(file, text) for file, text in penstock_stubs().items() if file.as_posix().endswith(name)]
-    assert file.read_text(encoding="utf-8") == text, "run `penstock stubs penstock`"
-
-
-def test_every_method_is_in_the_stubs_with_its_docstring() -> None:
-    (methods,) = [text for file, text in penstock_stubs().items() if file.name == "methods.pyi"]
-    ours = [entry for entry in operators.values() if entry.method and entry.cls.__module__.startswith("penstock.")]
-    assert len(ours) > 30
-    for entry in ours:
-        assert f"    def {entry.name}(" in methods
-        assert f'"""{entry.summary}' in methods
+def test_the_stubs_have_each_operator_of_ours() -> None:
+    stubs = penstock_stubs()
+    assert {"/".join(file.parts[-2:]) for file in stubs} >= {"iter/__init__.pyi", "map/__init__.pyi"}
+    assert {file.name for file in stubs} == {"methods.pyi", "index.py", "__init__.pyi"}
+    for file, text in stubs.items():
+        assert file.read_text(encoding="utf-8") == text, "run `penstock stubs penstock`"
 
 
 def stubs(folder: Path, *arguments: str) -> dict[str, list[str]]:

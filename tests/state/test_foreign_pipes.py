@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import islice
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
 from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
 
 import penstock as ps
+from fresh import outputs_of
 from penstock.registry import apply_sharding, seed_graph
 from resuming import as_json, from_json, passed_on
 
@@ -91,18 +89,16 @@ print(list(ours.header(1)), list(theirs.header()), list(ours.only_theirs().heade
 """
 
 
-@pytest.mark.parametrize("code", [OURS + THEIRS + USE, THEIRS + OURS + USE], ids=["ours first", "theirs first"])
-def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first(code: str) -> None:
-    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, timeout=50)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "['theirs', 0, 1, 2] [(0, 'theirs'), (1, 0), (2, 1), (3, 2)]",
-        "penstock.pipes.iter.filter __main__ __main__",
-        "[0] ['theirs', 0, 1, 2] ['theirs', 'theirs', 0, 1, 2]",
-    ]
+def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first() -> None:
+    for shown in outputs_of(OURS + THEIRS + USE, THEIRS + OURS + USE):
+        assert shown.splitlines() == [
+            "['theirs', 0, 1, 2] [(0, 'theirs'), (1, 0), (2, 1), (3, 2)]",
+            "penstock.pipes.iter.filter __main__ __main__",
+            "[0] ['theirs', 0, 1, 2] ['theirs', 'theirs', 0, 1, 2]",
+        ]
 
 
-def test_pipes_of_torch_are_taken_from_counted_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipes_of_torch_have_the_functions_of_all_pipes(capsys: pytest.CaptureFixture[str]) -> None:
     dp = TorchIterableWrapper(range(6)).batch(2)
     assert dp.take(1) == [[0, 1]]
     assert dp.take_all() == [[0, 1], [2, 3], [4, 5]]
@@ -110,6 +106,11 @@ def test_pipes_of_torch_are_taken_from_counted_and_shown(capsys: pytest.CaptureF
     dp.show(1)
     assert capsys.readouterr().out.endswith("0: [0, 1]\n")
     assert TorchSequenceWrapper("abc").count() == 3
+    dp = TorchIterableWrapper([1, 2])
+    assert dp.run()["items"] == 2
+    assert [batch.tolist() for batch in dp.iter_torch_batches(2)] == [[1, 2]]
+    with pytest.raises(AttributeError, match="'IterableWrapperIterDataPipe' object has no attribute 'at_end'"):
+        dp.at_end  # noqa: B018
 
 
 CHAINS = {
@@ -135,7 +136,7 @@ def test_a_pass_through_pipes_of_torch_resumes_exactly(name: str) -> None:
         assert list(resumed) == expected[handed_out:]
 
 
-@pytest.mark.parametrize("stop", [0, 1, 3, 7])
+@pytest.mark.parametrize("stop", [0, 3])
 @pytest.mark.parametrize("seeds", [None, (1, 2)], ids=["unseeded", "seeded otherwise"])
 def test_a_shuffler_of_torch_resumes_in_its_order(seeds: tuple[int, int] | None, stop: int) -> None:
     dp, resumed = (ps.iter.Mapper(TorchShuffler(ps.iter.IterableWrapper(range(8))), str) for _ in range(2))
