@@ -115,28 +115,16 @@ HARMLESS = tuple(
 TAMPER = Path(__file__).parents[1] / "support" / "tampered_states.py"
 
 
-def outcomes(*arguments: str) -> list[str]:
-    """Run the program that loads tampered states, apart from this one: it may hang, or fill the memory."""
-    command = [sys.executable, str(TAMPER), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+@pytest.mark.timeout(200)  # on a busy machine; each value has seconds of its own there
+@pytest.mark.parametrize(("chain", "least"), [("linear", 71), ("branched", 60), ("grouped", 60), ("cached", 60)])
+def test_any_value_at_any_place_is_harmless(chain: str, least: int) -> None:
+    """A program of its own loads the states: it may hang, or fill the memory."""
+    command = [sys.executable, str(TAMPER), chain]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("chain", "value", "workers", "places"),
-    [
-        *[(chain, "code", "0", 20) for chain in ("linear", "branched", "grouped", "cached")],
-        *[(chain, "values", "0", 40) for chain in ("linear", "branched", "grouped", "cached")],
-        ("linear", "code", "2", 5),
-    ],
-)
-def test_any_value_at_any_place_is_harmless(chain: str, value: str, workers: str, places: int) -> None:
-    lines = outcomes(chain, value, workers)
-    assert len(lines) > places, "there are fewer places in the state than there should be"
+    lines = done.stdout.splitlines()
+    assert len(lines) > least, "there are fewer places in the state than there should be"
     assert [line for line in lines if not line.endswith(HARMLESS)] == []
-
-
-@pytest.mark.parametrize("number", [10**18, 10**30, 0, -1, 1.5, "3"])
-def test_an_impossible_number_of_shards_is_a_value_error(number: Any) -> None:
-    assert outcomes("linear", "shards", repr(number)) == [f"['num_shards'] = {number!r}: ValueError"]
+    of_shards = [line for line in lines if "= shards" in line]
+    assert len(of_shards) == (6 if chain == "linear" else 0)
+    assert all(line.endswith(": ValueError") for line in of_shards)

@@ -76,7 +76,7 @@ def test_what_stands_for_an_object_is_taken_for_it_each_for_its_own() -> None:
 
 
 def test_types_that_come_and_go_are_not_kept_for_ever() -> None:
-    for number in range(1500):
+    for number in range(1100):
         kind = type(f"Tuple{number}", (tuple,), {})
         assert sources_of(Holding(kind([a, number]))) == [a]
     assert len(_roles) <= 1000

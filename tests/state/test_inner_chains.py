@@ -142,9 +142,19 @@ def test_a_chain_built_over_a_branch_is_part_of_its_pass(passes_in_one: int) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["built", "kept", "nested", "behind others", "of items", "of several items", "of generators", "split"]
+    ("name", "workers"),
+    [
+        ("built", 0),
+        ("built", 2),
+        ("kept", 2),
+        ("nested", 0),
+        ("behind others", 2),
+        ("of items", 2),
+        ("of several items", 0),
+        ("of generators", 0),
+        ("split", 2),
+    ],
 )
-@pytest.mark.parametrize("workers", [0, 2])
 def test_a_loaders_seed_reaches_inner_chains_and_shards_agree(name: str, workers: int) -> None:
     def loader(workers: int) -> Any:
         service = ps.MultiProcessingReadingService(workers, num_shards=2)

@@ -15,17 +15,13 @@ from torch.utils.data.datapipes.map import Shuffler as TorchMapShuffler
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
-from resuming import as_json, assert_resumes_twice_everywhere, from_json, loader_over, loader_resumed, states_along
+from resuming import as_json, from_json, loader_over, loader_resumed, states_along
 
 numbers = ps.iter.IterableWrapper
 
 
 def keyed(length: int = 10) -> Any:
     return numbers(range(length)).shuffle().enumerate().to_map_datapipe().to_iter_datapipe()
-
-
-def test_a_shuffled_source_of_an_index_resumes() -> None:
-    assert_resumes_twice_everywhere(lambda: keyed(9))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -38,12 +34,12 @@ def test_an_index_has_one_order_in_all_shards_and_states(workers: int) -> None:
         following = [*whole]
     assert sorted(expected) == sorted(following) == [*range(40)]
     assert expected != [*range(40)]
-    for read in range(40) if workers == 0 else (0, 1, 2, 17, 39):
+    for read in range(40) if workers == 0 else (1, 17):
         with loader_resumed(make, workers, states[read]) as loader:
             assert [*expected[:read], *loader] == expected, f"after {read} items"
             assert [*loader] == following, f"the epoch after {read} items"
     for seed in (0, 1):
-        with loader_over(make, workers, 2, seed) as loader:
+        with loader_over(make, 2 - workers, 2, seed) as loader:
             assert ([*loader] == expected) == (seed == 0)
 
 
@@ -173,14 +169,17 @@ def of_forked_nodes() -> Any:
     return a.mux_longest(b.shuffle(buffer_size=4)).sharding_filter()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("epochs", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("workers", "epochs", "stops"), [(0, 0, (0, 1, 4, 6)), (0, 2, (0, 1, 4, 6)), (2, 0, (1,)), (2, 1, (4,))]
+)
 @pytest.mark.parametrize("chain", [of_nodes, of_a_split, of_nodes_read_twice, of_part_of_nodes, of_forked_nodes])
-def test_a_state_has_the_orders_that_no_seed_decides(chain: Callable[[], Any], epochs: int, workers: int) -> None:
+def test_a_state_has_the_orders_that_no_seed_decides(
+    chain: Callable[[], Any], workers: int, epochs: int, stops: tuple[int, ...]
+) -> None:
     def loader() -> Any:
         return ps.DataLoader2(chain(), reading_service=ps.MultiProcessingReadingService(workers, num_shards=2))
 
-    for stop in (0, 1, 4, 6):
+    for stop in stops:
         torch.manual_seed(1)
         with loader() as first:
             for _ in range(epochs):

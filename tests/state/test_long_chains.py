@@ -114,18 +114,16 @@ def test_a_chain_is_sharded_once_on_each_path() -> None:
         apply_sharding(maps(dp).sharding_filter(), 2, 1)
 
 
-@CHAINS
 @pytest.mark.parametrize(
-    "copied_by",
+    ("lengthen", "copied_by"),
     [
-        copy_of,
-        copy.deepcopy,
-        lambda dp: pickle.loads(pickle.dumps(dp)),
-        lambda dp: pickle.loads(pickle.dumps(dp, protocol=0)),
-        lambda dp: pickle.loads(cloudpickle.dumps(dp)),
-        lambda dp: pickle._loads(pickle._dumps(dp)),  # type: ignore[attr-defined]  # in Python, as dill's is
+        *[(lengthen, copied_by) for lengthen in (maps, torchs, branched) for copied_by in (copy_of, copy.deepcopy)],
+        *[(lengthen, lambda dp: pickle.loads(pickle.dumps(dp))) for lengthen in (maps, mixed, torchs, branched)],
+        (mixed, lambda dp: pickle.loads(pickle.dumps(dp, protocol=0))),
+        (torchs, lambda dp: pickle.loads(cloudpickle.dumps(dp))),
+        (branched, lambda dp: pickle.loads(cloudpickle.dumps(dp))),
+        (torchs, lambda dp: pickle._loads(pickle._dumps(dp))),  # type: ignore[attr-defined]  # in Python, as dill's is
     ],
-    ids=["copy_of", "deepcopy", "pickle", "protocol 0", "cloudpickle", "pickle in Python"],
 )
 def test_a_chain_is_copied(lengthen: Callable[[Any], Any], copied_by: Callable[[Any], Any]) -> None:
     dp = lengthen(numbers())

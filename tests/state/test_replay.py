@@ -35,6 +35,7 @@ CHAINS: dict[str, Callable[[Any], Any]] = {
     "pack": lambda source: source.map(lambda x: [x] * (x % 5)).pack(16),
     "pack, best fit": lambda source: source.map(lambda x: [x] * (1 + x % 5)).pack(16, "best_fit", buffer_size=5),
     "shuffled_flatmap": lambda source: source.shuffled_flatmap(lambda x: [x] * 3, buffer_size=5).set_seed(1),
+    "shuffle_rows": lambda source: source.map(lambda x: {"id": torch.tensor([x])}).shuffle_rows(20).set_seed(1),
     "zip_with_iter": lambda source: IterableWrapper([x ^ 7 for x in range(1000)]).zip_with_iter(source, int),
 }
 
@@ -81,8 +82,6 @@ LARGE: dict[str, Callable[[Any], Any]] = {
     "groupby": lambda source: source.groupby(lambda x: x % 1000, group_size=10),
     "bucketbatch": lambda source: source.bucketbatch(10, batch_num=20, bucket_num=2, sort_key=sorted),
     "demux": lambda source: ps.iter.Multiplexer(*source.demux(2, lambda x: x % 2)),
-    "shuffle_rows": lambda source: source.map(lambda x: {"id": torch.tensor([x])}).shuffle_rows(1000),
-    "shuffle": lambda source: source.shuffle(buffer_size=1000),
 }
 
 
@@ -283,7 +282,6 @@ def test_a_source_unread_since_resuming_keeps_its_place(
     def chain() -> Any:
         return Turns(IterableWrapper(range(12)), IterableWrapper("abcdef"), needs)
 
-    ps.check_operator(chain)
     expected = list(chain())
     for first in range(len(expected) + 1):
         for second in range(first, len(expected) + 1):

@@ -1,11 +1,7 @@
-"""Load states of a loader that were changed in one place, and print what comes of each.
-
-`python tampered_states.py CHAIN code|values|shards ARGUMENT`, where the argument is a number of workers, or of shards.
-"""
+"""Load states of a loader that were changed in one place, and print what comes of each: `tampered_states.py CHAIN`."""
 
 from __future__ import annotations
 
-import ast
 import copy
 import os
 import pickle
@@ -112,37 +108,31 @@ def too_long(*_: Any) -> None:
     raise TimeoutError
 
 
-def main(chain: str, what: str, argument: str) -> None:
+def main(chain: str) -> None:
     signal.signal(signal.SIGALRM, too_long)
     with loader_of(chain, 0) as loader:
         list(islice(loader, 7))
         state = from_json(as_json(loader.state_dict()))
     most = psutil.Process().memory_info().vms + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    if what == "shards":
-        number = ast.literal_eval(argument)
-        print(f"['num_shards'] = {number!r}: {outcome(chain, 0, {**state, 'num_shards': number})}")
-        return
-    workers = int(argument)
     everywhere = [*places(state)]
-    if workers:
-        everywhere = everywhere[:: max(len(everywhere) // FEW_PLACES, 1)]
-    if what == "code":
-        with tempfile.TemporaryDirectory() as folder:
-            evil = Path(folder, "evil")
-            code = pickle.dumps(Evil(str(evil)))
-            for path in everywhere:
-                result = outcome(chain, workers, changed(state, path, code))
-                if evil.exists():
-                    evil.rmdir()
-                    result = "code was run"
-                print(f"{[*path]} = code: {result}", flush=True)
-        return
+    with tempfile.TemporaryDirectory() as folder:
+        evil = Path(folder, "evil")
+        code = pickle.dumps(Evil(str(evil)))
+        few = everywhere[:: max(len(everywhere) // FEW_PLACES, 1)] if chain == "linear" else []
+        for workers, path in [*[(0, path) for path in everywhere], *[(2, path) for path in few]]:
+            result = outcome(chain, workers, changed(state, path, code))
+            if evil.exists():
+                evil.rmdir()
+                result = "code was run"
+            print(f"{[*path]} = code: {result}", flush=True)
     for path in everywhere:
         if isinstance(at(state, path), (int, float)):
             for other in OTHERS:
-                print(f"{[*path]} = {other!r}: {outcome(chain, workers, changed(state, path, other))}", flush=True)
+                print(f"{[*path]} = {other!r}: {outcome(chain, 0, changed(state, path, other))}", flush=True)
+    for number in (10**18, 10**30, 0, -1, 1.5, "3") if chain == "linear" else ():
+        print(f"['num_shards'] = shards {number!r}: {outcome(chain, 0, {**state, 'num_shards': number})}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])
