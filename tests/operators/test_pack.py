@@ -22,10 +22,6 @@ def documents(*lengths: int) -> Any:
     return IterableWrapper([[*range(start, end)] for start, end in itertools.pairwise(ends)])
 
 
-def shuffled(dp: Any) -> Any:
-    return dp.shuffle(buffer_size=3).set_seed(4)
-
-
 LENGTHS = (3, 2, 6, 1, 0, 4, 4, 5, 1, 2)
 
 
@@ -155,13 +151,11 @@ def test_best_fit_splits_or_truncates_long_sequences() -> None:
     ("items", "error", "message"),
     [
         (["text"], TypeError, "pack reads sequences of tokens.* 'tokens' is 'text'"),
-        ([torch.ones(2, 2)], TypeError, "pack reads sequences of tokens"),
         ([{"a": [1], "b": 2}], TypeError, "'b' is 2"),
         ([{}], ValueError, "the same length"),
         ([{"a": [1], "b": [1, 2]}], ValueError, r"must have the same length: \['a', 'b'\] have \[1, 2\]"),
         ([{"position_ids": [1]}], ValueError, "pack adds 'position_ids', which the item already has"),
         ([[[1, 2], [3]]], TypeError, r"a document as one item, and this is a batch of them: put \.rows\(\) before"),
-        ([{"a": [torch.ones(2), torch.ones(3)]}], TypeError, r"put \.rows\(\) before"),
         ([pa.record_batch({"a": [[1, 2]]})], TypeError, r"put \.rows\(\) before"),
         ([[1], np.array([1])], TypeError, "the sequences of one pack must be alike"),
         ([np.array([1]), np.array([1.0])], TypeError, "int64.*float64"),
@@ -203,16 +197,14 @@ def test_wrong_arguments_are_errors_at_construction(arguments: Any, error: type[
 
 
 CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "greedy": lambda: shuffled(documents(*LENGTHS)).pack(4),
-    "greedy, long ones": lambda: documents(25, 3, 11).pack(4),
+    "greedy, long ones": lambda: documents(9, 3).pack(4),
     "greedy, whole packs": lambda: documents(4, 8, 4).pack(4),
     "greedy of one-to-many": lambda: IterableWrapper([3, 4]).flatmap(lambda n: [[n] * n] * n).pack(5),
-    "best fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "best_fit", buffer_size=2),
-    "best fit, splitting": lambda: shuffled(documents(*LENGTHS, 25)).pack(3, "best_fit", overlong="split"),
+    "best fit, splitting": lambda: documents(2, 10, 1).pack(3, "best_fit", overlong="split"),
     "best fit, all at the end": lambda: documents(2, 2, 2, 2).pack(3, "best_fit"),
 }
 
 
 @pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
 def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
-    assert_resumes_everywhere(make)
+    assert_resumes_everywhere(make, passes=2)
