@@ -118,10 +118,6 @@ def test_a_program_may_change_the_batches_of_a_loader(how: str, tmp_path: Path) 
                 batch["x"] -= 100
         assert flat(getattr(dp, how)(batch_size=4), "x") == list(range(10))
     assert array.tolist() == frame["x"].tolist() == TABLE["x"].to_pylist() == list(range(10))
-
-
-def test_tensors_of_a_mapped_file_can_be_changed(tmp_path: Path) -> None:
-    pa.feather.write_feather(TABLE, tmp_path / "a.arrow", compression="uncompressed")
     (batch,) = ps.read_ipc(tmp_path).to_tensors().map(added_in_place)
     assert batch["x"].tolist() == list(range(1, 11))
 
@@ -136,13 +132,12 @@ WITH_NULLS = pa.table(
 )
 
 
-@pytest.mark.parametrize("options", [{}, {"concurrency": 1}])
-def test_nulls_of_numbers_come_back_from_a_data_frame(options: Any) -> None:
+def test_nulls_of_numbers_come_back_from_a_data_frame() -> None:
     def look(frame: pd.DataFrame) -> pd.DataFrame:
         assert frame["whole"].isna().tolist() == [False, True, False]
         return frame.assign(made=frame["whole"] * 2)
 
-    [batch] = ps.from_arrow(WITH_NULLS).map_batches(look, batch_format="pandas", **options)
+    [batch] = ps.from_arrow(WITH_NULLS).map_batches(look, batch_format="pandas")
     assert [batch.schema.field(name).type for name in ("whole", "part")] == [pa.int32(), pa.float32()]
     assert batch.select(["whole", "part", "text"]).to_pydict() == {
         "whole": [1, None, 3],
@@ -273,14 +268,13 @@ class Pool:
         self.size = size
 
 
-@pytest.mark.parametrize("options", [{"concurrency": 2}, {"compute": Pool(2)}, {}])
-@pytest.mark.parametrize("make", [batches, rows])
+@pytest.mark.parametrize(("make", "options"), [(batches, {"concurrency": 2}), (rows, {"compute": Pool(2)})])
 def test_a_class_is_made_once_in_each_worker_process(make: Any, options: Any, tmp_path: Path) -> None:
-    dp = make().map_batches(predictor(tmp_path, 2 if options else 1), batch_size=1, **options)
+    dp = make().map_batches(predictor(tmp_path, 2), batch_size=1, **options)
     found = [*dp.iter_torch_batches(batch_size=10)]
     assert flat(found, "y") == list(range(0, 20, 2))
     pids = {int(path.name) for path in tmp_path.iterdir()}
-    assert len(pids) == (2 if options else 1)
+    assert len(pids) == 2
     assert os.getpid() not in pids >= {*flat(found, "pid")}
 
 
@@ -292,16 +286,16 @@ class Adder:
         return {"y": batch["x"] + self.number}
 
 
-def test_a_class_or_function_of_lists_is_called_in_processes() -> None:
+def test_a_function_of_lists_and_a_class_with_arguments_are_called_in_processes() -> None:
     def summed(batch: list[int]) -> list[int]:
         return [sum(batch), os.getpid()]
 
-    for fn in (summed, type("Summer", (), {"__call__": lambda self, batch: summed(batch)})):
-        found = IterableWrapper(range(4)).map_batches(fn, 2, concurrency=1).take_all()
-        assert found[::2] == [1, 5]
-        assert os.getpid() not in found
+    found = IterableWrapper(range(4)).map_batches(summed, 2, concurrency=1).take_all()
+    assert found[::2] == [1, 5]
+    assert os.getpid() not in found
     assert IterableWrapper("abc").map_batches(tuple, 2).take_all() == ["a", "b", "c"]
     dp = batches().map_batches(partial(Adder, number=3))
+    assert dp.source.workers == 1
     assert flat(dp, "y") == list(range(3, 13))
 
 
