@@ -84,8 +84,13 @@ def test_columns_come_in_the_order_in_which_they_are_named(tmp_path: Path, kind:
     assert dp.schema().names == ["kind", "id"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("filter", ["kind == 'a' and id > 3", (pc.field("kind") == "a") & (pc.field("id") > 3)])
+@pytest.mark.parametrize(
+    ("kind", "filter"),
+    [
+        *((kind, "kind == 'a' and id > 3") for kind in KINDS),
+        ("parquet", (pc.field("kind") == "a") & (pc.field("id") > 3)),
+    ],
+)
 def test_only_the_rows_that_match_come_in_full_batches(tmp_path: Path, kind: str, filter: Any) -> None:
     paths = [write(tmp_path / f"{n}.{kind}", table(100, n * 100), 100) for n in range(2)]
     dp = getattr(IterableWrapper(paths), f"read_{kind}")(filter=filter, batch_size=20)
@@ -140,10 +145,8 @@ def test_a_local_ipc_file_is_not_copied(tmp_path: Path) -> None:
         assert pa.total_allocated_bytes() - before < 2**20
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["parquet", "csv", "ipc", "orc"])  # of JSON, no rows say nothing of columns
 def test_a_file_without_rows_gives_nothing(tmp_path: Path, kind: str) -> None:
-    if kind == "json":
-        pytest.skip("a JSON file without rows says nothing of columns")
     empty, full = write(tmp_path / f"0.{kind}", table(0).cast(table().schema)), write(tmp_path / f"1.{kind}", table(3))
     assert rows(reader(kind, [empty, full])) == table(3).to_pylist()
 
@@ -188,11 +191,10 @@ def test_on_resuming_whole_parts_are_passed_over(tmp_path: Path, kind: str, part
 # Resuming
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("filter", [None, "kind == 'a' and id != 4"])
-def test_a_pass_resumes_after_any_batch(tmp_path: Path, kind: str, filter: Any) -> None:
-    paths = [write(tmp_path / f"{n}.{kind}", table(9, n * 9), 4) for n in range(3)]
-    assert_resumes_everywhere(lambda: reader(kind, paths, filter=filter, batch_size=2), passes=2)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_pass_with_a_filter_resumes_after_any_batch(tmp_path: Path, kind: str) -> None:
+    paths = [write(tmp_path / f"{n}.{kind}", table(9, n * 9), 4) for n in range(2)]
+    assert_resumes_everywhere(lambda: reader(kind, paths, filter="kind == 'a' and id != 4", batch_size=2), passes=2)
 
 
 # Differing files
@@ -239,19 +241,12 @@ def test_unified_files_have_all_columns_and_the_widest_types(tmp_path: Path) -> 
     ]
     assert rows(reader("parquet", paths, ["kind"], filter="price > 1 and kind is None", unify=True)) == [{"kind": None}]
     assert rows(reader("parquet", paths, unify=unified)) == rows(batches)
-
-
-def test_unified_shards_have_one_schema(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"{n}.parquet", each) for n, each in enumerate(DIFFERING)]
-    schemas = []
-    for shard in range(2):
+    for shard in range(2):  # which alone would have other columns
         dp = IterableWrapper(paths).sharding_filter().read_parquet(unify=True)
         dp.source.apply_sharding(2, shard)
-        schemas += [dp.schema(), *(batch.schema for batch in dp)]
+        assert [dp.schema(), *(batch.schema for batch in dp)] == [unified] * 2
     with pytest.raises(ValueError, match="there is no file, so no schema"):
         reader("parquet", []).schema()
-    assert len(schemas) == 4
-    assert schemas == schemas[:1] * 4
 
 
 def test_a_value_that_does_not_fit_its_type_is_named_by_column_and_row(tmp_path: Path) -> None:
@@ -332,7 +327,7 @@ def damaged(path: Path) -> str:
     return str(path)
 
 
-def test_a_damaged_page_is_named_by_row_group_column_and_row(tmp_path: Path) -> None:
+def test_a_damaged_page_is_named_by_row_group_column_and_row_or_left_out(tmp_path: Path) -> None:
     path = damaged(tmp_path / "a.parquet")
     with pytest.raises(OSError) as caught:  # noqa: PT011  the text is pyarrow's
         list(reader("parquet", [path]))
@@ -342,10 +337,6 @@ def test_a_damaged_page_is_named_by_row_group_column_and_row(tmp_path: Path) -> 
     assert group == "in row group 1 of the file"
     assert f"on {path!r}" in item
     assert len(rows(reader("parquet", [path], ["id", "kind"]))) == 6000
-
-
-def test_a_row_group_that_cannot_be_read_can_be_left_out(tmp_path: Path) -> None:
-    path = damaged(tmp_path / "a.parquet")
     dp = reader("parquet", [path, path], batch_size=2000, on_error="skip")
     assert [batch["id"][0].as_py() for batch in dp] == [0, 4000] * 2
     assert dp.stats()["read_parquet"]["skipped"] == 2
@@ -365,7 +356,7 @@ def test_a_damaged_row_of_text_is_named(tmp_path: Path) -> None:
     assert dp.stats()["read_csv"]["skipped"] == 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_opening_and_reading_are_tried_again(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / f"a.{kind}", table())
     failures = {"__init__": 2, "read": 3}
@@ -468,7 +459,7 @@ print("end")
 # Other places
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_objects_of_s3_are_read(tmp_path: Path, s3_server: S3Server, kind: str) -> None:
     bucket = s3_server.root / f"columns-{kind}"
     bucket.mkdir()
