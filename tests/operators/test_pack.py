@@ -151,11 +151,13 @@ def test_best_fit_splits_or_truncates_long_sequences() -> None:
     ("items", "error", "message"),
     [
         (["text"], TypeError, "pack reads sequences of tokens.* 'tokens' is 'text'"),
+        ([torch.ones(2, 2)], TypeError, "pack reads sequences of tokens"),
         ([{"a": [1], "b": 2}], TypeError, "'b' is 2"),
         ([{}], ValueError, "the same length"),
         ([{"a": [1], "b": [1, 2]}], ValueError, r"must have the same length: \['a', 'b'\] have \[1, 2\]"),
         ([{"position_ids": [1]}], ValueError, "pack adds 'position_ids', which the item already has"),
         ([[[1, 2], [3]]], TypeError, r"a document as one item, and this is a batch of them: put \.rows\(\) before"),
+        ([{"a": [torch.ones(2), torch.ones(3)]}], TypeError, r"put \.rows\(\) before"),
         ([pa.record_batch({"a": [[1, 2]]})], TypeError, r"put \.rows\(\) before"),
         ([[1], np.array([1])], TypeError, "the sequences of one pack must be alike"),
         ([np.array([1]), np.array([1.0])], TypeError, "int64.*float64"),
