@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -185,18 +184,34 @@ def test_blocks_one_inside_the_other_pair_like_brackets(tmp_path):
 # Resuming
 
 
+def always_missing(folder, items):
+    return cached(folder, items, cache={"extra_check_fn": lambda path: False})
+
+
+@pytest.mark.parametrize("make", [cached, always_missing])
+@pytest.mark.parametrize("fresh", [False, True], ids=["one folder", "a folder for each chain"])
+def test_resumes_with_the_same_paths_in_order(tmp_path, make, fresh):
+    def chain():
+        folder = tmp_path / str(len([*tmp_path.iterdir()]) if fresh else 0)
+        folder.mkdir(exist_ok=True)
+        return make(folder, IterableWrapper(range(4)).shuffle().set_seed(1)).map(os.path.basename)
+
+    assert_resumes_everywhere(chain)
+
+
 def test_resumes_among_the_files_of_one_item(tmp_path):
     def steps(missing, path_of):
         return missing.flatmap(lambda item: [(path_of(f"{item}-{part}"), b"") for part in range(item % 3)])
 
     folders = itertools.count()
     assert_resumes_everywhere(
-        lambda: cached(tmp_path / str(next(folders)), range(3), steps, timeout=300).map(os.path.basename), passes=2
+        lambda: cached(tmp_path / str(next(folders)), range(4), steps, timeout=300).map(os.path.basename)
     )
 
 
-def test_the_laws_hold_where_every_file_is_missing(tmp_path):
-    check_operator(lambda: cached(tmp_path, range(2), cache={"extra_check_fn": lambda path: False}))
+@pytest.mark.parametrize("make", [cached, always_missing])
+def test_the_laws_hold_where_files_are_missing_too(tmp_path, make):
+    check_operator(lambda: make(tmp_path, range(3)))
 
 
 def test_resumes_in_a_list_of_files_elsewhere(tmp_path):
@@ -376,7 +391,6 @@ if what == "folder":
 else:
     dp = dp.map(make).end_caching(same_filepath_fn=True)
 if what == "wait":
-    print("ready", flush=True)
     input()
 print(*(os.path.basename(path) for path in dp))
 """
@@ -403,53 +417,31 @@ def start(tmp_path):
         yield begin
 
 
-def test_two_processes_on_one_folder_make_each_file_once(tmp_path, start):
-    other = start(200, "wait")
-    assert other.stdout.readline() == "ready\n"
-    other.stdin.write("\n")
-    other.stdin.flush()
-    maker, expected = Maker(), [f"{item}" for item in range(200)]
-    missing = IterableWrapper(range(200)).on_disk_cache(lambda item: str(tmp_path / "made" / str(item)))
-    assert names(missing.map(maker).end_caching(same_filepath_fn=True)) == expected
-    assert other.communicate(timeout=30)[0].split() == expected
-    made_there = [int(item) for item in (tmp_path / "log").read_text().split()]
-    assert sorted([*maker.made, *made_there]) == [*range(200)]
+def test_four_processes_on_one_folder_make_each_file_once(tmp_path, start):
+    processes = [start(60, "wait") for _ in range(4)]
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    expected = [f"{item}" for item in range(60)]
+    assert [process.communicate(timeout=30)[0].split() for process in processes] == [expected] * 4
+    assert sorted((tmp_path / "log").read_text().split(), key=int) == expected
     assert below(tmp_path / "made") == sorted(expected)
-    for item in range(200):
-        times = 1000 if item in made_there else 1
-        assert (tmp_path / "made" / f"{item}").read_text() == f"{item}" * times
+    assert all((tmp_path / "made" / item).read_text() == item * 1000 for item in expected)
 
 
-def test_an_owner_that_lives_is_waited_for_and_after_its_kill_9_the_next_goes_on(tmp_path, start):
-    owner = start(3, "hang")
-    assert owner.stdout.readline() == "writing\n"
+def test_after_kill_9_in_a_write_the_next_goes_on(tmp_path, start):
+    killed = start(3, "hang")
+    assert killed.stdout.readline() == "writing\n"
+    waiting = start(3)
     half = below(tmp_path / "made")
     assert half[0] == ".penstock-0.lock"
     assert [name.rpartition(".")[2] for name in half] == ["lock", "partial"]
     assert list(ps.iter.FileLister(str(tmp_path / "made"), masks=["*", "*.lock"])) == []
-
-    def chain(*items, **options):
-        missing = IterableWrapper(items).on_disk_cache(lambda item: tmp_path / "made" / item)
-        return missing.map(Maker()).end_caching(same_filepath_fn=True, **options)
-
-    held = rf"made/.penstock-0.lock' is held by process {owner.pid} on \S+, which has not .* 0.2 s"
-    with pytest.raises(TimeoutError, match=held):
-        list(chain("0", timeout=0.2))
-
-    (tmp_path / "made" / "there").write_text("")
-    iterator = iter(chain("there", "0").prefetch())
-    assert os.path.basename(next(iterator)) == "there"
-    iterator.close()
-    assert [thread for thread in threading.enumerate() if thread.name.startswith("penstock")] == []
-
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(list, chain("0", "1"))
-        owner.kill()
-        owner.wait(20)
-        assert names(waiting.result(20)) == ["0", "1"]
-    made = [name for name in below(tmp_path / "made") if not name.endswith(".partial")]
-    assert made == ["0", "1", "there"], "no lock is left; the part may be, where its writer was not yet reaped"
-    assert (tmp_path / "made" / "0").read_text() == "0"
+    killed.kill()
+    killed.wait(20)
+    assert waiting.communicate(timeout=20)[0].split() == ["0", "1", "2"]
+    assert below(tmp_path / "made") == ["0", "1", "2"]
+    assert (tmp_path / "made" / "0").read_text() == "0" * 1000
 
 
 def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, start):
@@ -471,6 +463,28 @@ def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, st
 def test_a_folder_that_somebody_made_is_served(tmp_path):
     (tmp_path / "a.txt").mkdir()
     assert names(cached(tmp_path, ["a"])) == ["a.txt"]
+
+
+def test_an_owner_that_lives_is_waited_for_until_the_timeout(tmp_path, start):
+    owner = start(1, "hang")
+    assert owner.stdout.readline() == "writing\n"
+    dp = IterableWrapper(["0"]).on_disk_cache(lambda item: tmp_path / "made" / item)
+    with pytest.raises(
+        TimeoutError,
+        match=rf"made/.penstock-0.lock' is held by process {owner.pid} on \S+, which has not .* 0.2 s",
+    ):
+        list(dp.map(Maker()).end_caching(same_filepath_fn=True, timeout=0.2))
+
+
+def test_waiting_for_an_owner_ends_when_the_pass_is_given_up(tmp_path, start):
+    owner = start(1, "hang")
+    assert owner.stdout.readline() == "writing\n"
+    dp = IterableWrapper(["there", "0"]).on_disk_cache(lambda item: tmp_path / "made" / item)
+    (tmp_path / "made" / "there").write_text("")
+    iterator = iter(dp.map(Maker()).end_caching(same_filepath_fn=True).prefetch())
+    assert os.path.basename(next(iterator)) == "there"
+    iterator.close()
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("penstock")] == []
 
 
 @pytest.mark.parametrize("length", [239, 245, 255])
