@@ -88,9 +88,8 @@ def slowly(action):
     ],
     ids=["killed", "exits at once", "exits", "killed at a slow item", "exits at a slow item", "crashes"],
 )
-@pytest.mark.parametrize("prefetch", [0, 10])
-def test_a_worker_that_dies_is_named_with_how_it_ended_and_what_it_was_at(action, said, prefetch):
-    with loader_over(at_five(action), main_prefetch_cnt=prefetch) as loader:
+def test_a_worker_that_dies_is_named_with_how_it_ended_and_what_it_was_at(action, said):
+    with loader_over(at_five(action)) as loader:
         with pytest.raises(RuntimeError, match=rf"worker 1 of 2 \(process \d+\) {said}") as caught:
             list(loader)
         assert "penstock: waiting for the next item of shard 1 of 2" in caught.value.__notes__
@@ -464,9 +463,8 @@ MAKERS = pytest.mark.parametrize("make", [loader_over, dispatched_over], ids=["w
 
 @STUCK
 @MAKERS
-@pytest.mark.parametrize("prefetch", [0, 10])
-def test_a_loader_whose_processes_are_stuck_is_shut_down_and_collected(make, stuck, prefetch, tmp_path):
-    for way in ("shutdown", "collected"):
+def test_a_loader_whose_processes_are_stuck_is_shut_down_and_collected(make, stuck, tmp_path):
+    for way, prefetch in (("shutdown", 0), ("collected", 10)):
         flag = tmp_path / way
 
         def stuck_at_60(x, flag=flag):
@@ -563,17 +561,8 @@ def test_a_worker_whose_connection_lives_on_in_a_process_of_its_own_is_an_error(
         list(loader)
 
 
-@pytest.mark.parametrize(
-    ("make", "stuck"),
-    [
-        (loader_over, lambda: time.sleep(99)),
-        (loader_over, hold_the_interpreter),
-        (dispatched_over, lambda: time.sleep(99)),
-        (dispatched_over, hold_the_interpreter),
-    ],
-    ids=["worker waits", "worker in C", "dispatcher waits", "dispatcher in C"],
-)
-@pytest.mark.parametrize("prefetch", [0, 10])
+@STUCK
+@pytest.mark.parametrize(("make", "prefetch"), [(loader_over, 0), (dispatched_over, 10)], ids=["workers", "dispatched"])
 def test_an_epoch_after_one_in_which_processes_are_stuck_begins_soon(make, stuck, prefetch, tmp_path):
     def stuck_once(x):
         if x == 60 and not (tmp_path / "stuck").exists():

@@ -90,7 +90,7 @@ def test_in_this_process_the_steps_are_those_of_the_chain(service):
 
 
 def test_a_map_style_chain_in_workers():
-    dp = ps.map.SequenceWrapper(range(40)).map(sleep_for(0.001)).map(abs)
+    dp = ps.map.SequenceWrapper(range(40)).map(sleep_for(0.02)).map(abs)
     profile = profile_of(dp, MultiProcessingReadingService(2))
     assert [step.items for step in profile.in_workers if step.name == "map"] == [40, 40]
     assert "in `map(sleep)`" in profile.verdict
