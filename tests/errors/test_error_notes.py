@@ -103,8 +103,8 @@ def test_an_index_out_of_range_is_noted_where_it_was_asked_for() -> None:
 
 def test_the_traceback_has_no_frame_of_a_stage_that_passed_the_error_on() -> None:
     dp = ps.iter.IterableWrapper([1]).map(fail)
-    for _ in range(10):
-        dp = dp.map(str).batch(2).unbatch()
+    for _ in range(20):
+        dp = dp.map(str)
     with pytest.raises(LookupError) as caught:
         list(dp)
     assert caught.value.__notes__ == ["penstock: raised in Mapper(fail), on 1"]
@@ -191,3 +191,11 @@ def test_a_function_of_rows_that_gets_a_batch_of_columns_gets_a_mend(step: Calla
     with pytest.raises((TypeError, AttributeError)) as caught:
         step(ps.iter.IterableWrapper([None])).take_all()
     assert ".rows()" not in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("stages", [1, 5])
+def test_one_note_is_added_however_many_stages_follow(stages: int) -> None:
+    dp = ps.iter.IterableWrapper([1]).map(fail)
+    for _ in range(stages):
+        dp = dp.map(str).batch(2).unbatch()
+    assert note_of(dp) == "penstock: raised in Mapper(fail), on 1"
