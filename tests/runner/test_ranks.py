@@ -381,7 +381,6 @@ say(told(lambda: list(loader(0, 4, chain(), data_rank=0, data_ranks=2))))
 say(told(lambda: loader(0, 4, chain(), mesh=mesh, data_dims="dp", others={"pt": "broadcast"})))
 """
     said = both(tmp_path, code, ranks=4)
-    parts = [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 2, 3]]
     parts = [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
     for rank, (same, broadcast, plain, unknown, stage, missing, misspelt) in enumerate(said):
         assert same[0] == broadcast[0] == parts[rank // 2]

@@ -84,7 +84,7 @@ def run_programs(
 
 
 def _run(program: Path, environment: Mapping[str, str], output: Path, arguments: tuple[str, ...]) -> None:
-    """Be a process that runs a program: the main module of a process of its own."""
+    """Run a program as the main module of this process, which the fork server has made."""
     for number, suffix in ((1, ".out"), (2, ".err")):
         file = os.open(output.with_suffix(suffix), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
