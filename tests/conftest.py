@@ -59,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["quick", "rest", "all"],
         help="quick: a sample; rest: what that leaves out; all: both, as where files or tests are selected",
     )
+    parser.addoption("--share", default="0/1", metavar="K/N", help="of the rest, the tests of share K of N, from 0 on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,9 +89,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the tests of the other part."""
     if config.option.part == "all":
         return
-    quick, wanted = _quick(items), config.option.part == "quick"
-    config.hook.pytest_deselected(items=[item for item in items if (item.nodeid in quick) != wanted])
-    items[:] = [item for item in items if (item.nodeid in quick) == wanted]
+    quick = _quick(items)
+    share, of = map(int, config.option.share.split("/"))
+
+    def is_wanted(item: pytest.Item) -> bool:
+        if config.option.part == "quick":
+            return item.nodeid in quick
+        return item.nodeid not in quick and zlib.crc32(item.nodeid.encode()) % of == share
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
+    items[:] = filter(is_wanted, items)
 
 
 def pytest_collection_finish() -> None:
