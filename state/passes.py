@@ -15,7 +15,7 @@ from .error_context import NO_ITEM, last_item, local_of
 from .foreign import OurPipe
 from .graph import DataPipe, is_one_of_several, let_steps_nest, sources_of, walk
 from .node import Node, ReadFrom
-from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect
+from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect, known
 from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
 from .step_text import step
@@ -224,20 +224,22 @@ class Pass:
             self._checkpointer.count(items, lambda: collect(self.now(pipe)))
 
     def save(self, pipe: Any) -> Generator[Any, Node | None, Node]:
-        """Return where the pass is; yield the sources whose nodes are needed."""
+        """Return where the pass is, as a generator that yields the sources whose nodes are needed."""
         if self.error is not None:
             raise RuntimeError(
                 f"the last pass over {step(pipe)} ended in {self.error}, and the items it had taken are lost: resume "
                 "from an earlier state, or begin a new pass"
             )
         if self.ended:
-            return {"at": "end", "skipped": pipe.error_policy.skipped} if pipe.error_policy.skipped else {"at": "end"}
+            return known({"at": "end", "skipped": skipped} if (skipped := pipe.error_policy.skipped) else {"at": "end"})
         if self._checkpointer is None or (not pipe.resumes_from_start and self._can_restart()):
-            node = yield from self.now(pipe)
+            node = self.now(pipe)
         else:
-            node = self._checkpointer.node()
-        if self._sources:
-            return node
+            node = known(self._checkpointer.node())
+        return node if self._sources else self._with_check_value(pipe, node)
+
+    def _with_check_value(self, pipe: Any, saving: Generator[Any, Node | None, Node]) -> Generator[Any, Any, Node]:
+        node = yield from saving
         last = check_value(last_item(pipe)) if self._last_value is None else self._last_value
         return node if last is None else {**node, "last_given": last}
 
@@ -264,14 +266,14 @@ class Pass:
         implied: list[int] = []
         for source in self._sources:
             read: list[int] | None = None
-            begun, is_begun = source.passes_begun, 1
+            part, begun, is_begun = source.source, source.passes_begun, 1
             if (log := self._logs.get(source)) is not None:
                 _expect_needed(pipe, log)
                 found, position = log.restart()
                 read = [*position]
                 begun = source.logged_pass
-            elif source.is_foreign or self._is_part(source):
-                found = yield source.source
+            elif source.is_foreign or self._is_part(part, source):
+                found = yield part
             elif (found := source.node) is not None:
                 begun += 1
             else:
@@ -287,10 +289,11 @@ class Pass:
             node["passes"] = passes
         return node
 
-    def _is_part(self, source: SourceLink) -> bool:
+    @staticmethod
+    def _is_part(pipe: Any, link: SourceLink) -> bool:
         """Say whether the pass over a source of ours has begun and is part of this one."""
-        current: Pass | None = vars(source.source).get("_pass")
-        return current is not None and current.begun and current.reader_link is source
+        current: Pass | None = pipe._pass
+        return current is not None and current.begun and current.reader_link is link
 
     def source_ended(self, pipe: Any) -> None:
         """Record that the pass over a source has ended: reading the source again is another pass."""

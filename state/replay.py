@@ -30,6 +30,7 @@ __all__ = [
     "check_value",
     "collect",
     "expect_same_order",
+    "known",
 ]
 
 T = TypeVar("T")
@@ -86,6 +87,12 @@ def collect(saving: Generator[Any, Node | None, T]) -> T:
         return nodes[id(source)]
 
     return trampoline(saving, visit)
+
+
+def known(node: T) -> Generator[Any, Node | None, T]:
+    """Return a node that needs no sources, as a generator like those that do."""
+    return node
+    yield
 
 
 _taking_snapshots: weakref.WeakSet[Throttle] = weakref.WeakSet()

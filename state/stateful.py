@@ -11,7 +11,7 @@ from .fields import StateField, Tally
 from .foreign import OurPipe
 from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Reading, expect_same_order
+from .replay import Reading, expect_same_order, known
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step
@@ -144,9 +144,7 @@ class Stateful(OurPipe):
 
     def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         """Return where the pipe is, as a generator that yields sources and gets their nodes."""
-        if self._pass is not None and self._pass.begun:
-            return (yield from self._pass.save(self))
-        return self._resume_node
+        return self._pass.save(self) if self._pass is not None and self._pass.begun else known(self._resume_node)
 
     def _number_of_inner_chain(self) -> int | None:
         """Return a number for a chain that the step begins to read by itself, the same when a resumed pass begins it.
