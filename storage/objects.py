@@ -7,6 +7,7 @@ import io
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -27,6 +28,10 @@ __all__ = ["LARGE", "open_by_fsspec", "open_object", "open_ranged"]
 
 LARGE = 16 * 2**20
 """Bytes above which an object is streamed instead of loaded into memory."""
+
+
+_IN_MEMORY = 6 * PART
+"""Bytes of a response kept in memory: more than sequential reads request at a time."""
 
 
 def _called(call: Callable[[], Any]) -> Any:
@@ -57,7 +62,8 @@ class _Ranges:
             self._retrying(partial(asked, url, obstore.head, self._store, self._key)) if answer is None else answer.meta
         )
         self.size: int = self._meta["size"]
-        self._copy = _Copy(answer.stream(PART)) if answer is not None and self._has_no_ranges else None
+        self._answer = answer if self._has_no_ranges else None  # else the connection is free
+        self._copy: _WholeResponse | None = None
         self._copying = threading.Lock()
 
     @property
@@ -100,12 +106,17 @@ class _Ranges:
         with self._copying:
             copy, self._copy = self._copy, None  # a failed response is not read further
             if copy is None:
-                result = asked(self._url, self._get, self._store, self._key)
-                self._check(result.meta)
-                copy = _Copy(result.stream(PART))
+                copy = _WholeResponse(self._begin_response)
             content = asked(self._url, copy.read, start, end)
             self._copy = copy
             return content
+
+    def _begin_response(self) -> Any:
+        result, self._answer = self._answer, None
+        if result is None:
+            result = asked(self._url, self._get, self._store, self._key)
+            self._check(result.meta)
+        return result.stream(PART)
 
     def _check(self, now: Mapping[str, Any]) -> None:
         """Raise OSError if the size or version shows that the object was replaced."""
@@ -117,22 +128,45 @@ class _Ranges:
         return OSError(errno.ESTALE, "the object was replaced while it was read", self._url)
 
 
-class _Copy:
-    """A temporary file with the beginning of a response, which grows as it is read."""
+class _WholeResponse:
+    """Ranges of an object out of one response: the last pieces are kept in memory.
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        weakref.finalize(self, self._file.close)
-        self._size = 0
+    A range before these begins the response again, which is then kept in a temporary file.
+    """
+
+    def __init__(self, begin: Callable[[], Iterable[Any]]) -> None:
+        self._begin = begin
+        self._pieces = iter(begin())
+        self._recent: deque[memoryview] = deque()
+        self._recent_at = self._size = 0
+        self._file: IO[bytes] | None = None
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from `start` to `end - 1`; fewer where the response ended before."""
-        self._file.seek(self._size)
-        while self._size < end and (piece := next(self._pieces, b"")):
-            self._size += self._file.write(piece)
-        self._file.seek(start)
-        return self._file.read(end - start)
+        if start < self._recent_at and self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+            weakref.finalize(self, self._file.close)
+            self._pieces, self._recent_at, self._size = iter(self._begin()), 0, 0
+            self._recent.clear()
+        while self._size < end and (piece := memoryview(next(self._pieces, b""))):
+            self._recent.append(piece)
+            self._size += len(piece)
+        parts, at = list[memoryview | bytes](), self._recent_at
+        if start < at and self._file is not None:
+            self._file.seek(start)
+            parts.append(self._file.read(min(end, at) - start))
+        for piece in self._recent:
+            parts.append(piece[max(start - at, 0) : max(end - at, 0)])
+            at += len(piece)
+        while self._size - self._recent_at > _IN_MEMORY:
+            self._drop(self._recent.popleft())
+        return b"".join(parts)
+
+    def _drop(self, piece: memoryview) -> None:
+        if self._file is not None:
+            self._file.seek(self._recent_at)
+            self._file.write(piece)
+        self._recent_at += len(piece)
 
 
 def open_object(
