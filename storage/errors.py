@@ -20,7 +20,7 @@ __all__ = [
     "PASSING",
     "PERHAPS_WRITTEN",
     "REDIRECTED",
-    "ExpiredCredentials",
+    "RefusedCredentials",
     "UnknownStoreError",
     "goes_elsewhere",
     "in_plain_words",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class ExpiredCredentials(PermissionError):
+class RefusedCredentials(PermissionError):
     """The server rejects the credentials as expired or unknown: the next request should load new ones."""
 
 
@@ -90,6 +90,8 @@ def plain_error(error: Exception, url: str) -> Exception:
     if module.startswith("aiohttp."):
         if status := getattr(error, "status", 0):
             return _refusal(status, "", getattr(error, "message", ""), url)
+        if type(error).__name__ == "TooManyRedirects":
+            return OSError(errno.ELOOP, "the server redirects without an end", url)
         return ConnectionError(errno.ECONNABORTED, "no connection, or an answer that was cut", url)
     if isinstance(error, KeyError) and error.args == ("ContentLength",):  # s3fs requires this header
         return _unknown_size(url)
@@ -152,12 +154,13 @@ def _obstore_error(error: Exception, url: str) -> OSError:
 
 def _refusal(number: int, code: str, message: str, url: str) -> OSError:
     """Return the error for a server's response: HTTP status, error code and message."""
-    said = " ".join(filter(None, [str(number or ""), code, f"({message})" if message else ""]))
+    known = {str(number or ""): None, code: None}  # some servers give the status as the code
+    said = " ".join(filter(None, [*known, f"({message})" if message else ""]))
     if code == "NoSuchBucket" or number == 404:
         what = "bucket" if code == "NoSuchBucket" else "object"
         return FileNotFoundError(errno.ENOENT, f"there is no such {what}", url)
     if code in _KEYS_ARE_OLD or number in (401, 403):
-        refused = ExpiredCredentials if code in _KEYS_ARE_OLD else PermissionError
+        refused = RefusedCredentials if code in _KEYS_ARE_OLD else PermissionError
         return refused(errno.EACCES, f"the server refused: {said}", url)
     if code in _TROUBLE or number in PASSING:
         return ConnectionError(errno.EIO, f"the server is in trouble: {said}", url)

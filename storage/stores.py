@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from .addresses import Address
 from .clients import environment, new_store
-from .errors import ExpiredCredentials, in_plain_words
+from .errors import RefusedCredentials, in_plain_words
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -79,6 +79,6 @@ def asked(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     check_process()
     try:
         return in_plain_words(url, call, *args, **kwargs)
-    except ExpiredCredentials:
+    except RefusedCredentials:
         _stores.clear()
         raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import io
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -74,6 +76,40 @@ def test_what_s3fs_makes_of_a_timeout_and_of_an_answer_without_a_length() -> Non
         in_plain_words("s3://b/a", stalled)
     with pytest.raises(UnknownStoreError, match="does not tell how large"):
         in_plain_words("s3://b/a", {}.__getitem__, "ContentLength")
+
+
+def test_a_status_that_is_also_the_code_is_said_once() -> None:
+    class Refused(Exception):
+        response = {
+            "Error": {"Code": "403", "Message": "Forbidden"},
+            "ResponseMetadata": {"HTTPStatusCode": 403},
+        }
+
+    def refuse() -> None:
+        raise Refused
+
+    with pytest.raises(PermissionError, match=r"the server refused: 403 \(Forbidden\): 's3://b/a'"):
+        in_plain_words("s3://b/a", refuse)
+
+
+def test_redirects_without_an_end_say_so() -> None:
+    class Redirecting(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", self.path + "0")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *args: Any) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a"
+        with pytest.raises(OSError, match="the server redirects without an end"):
+            list(IterableWrapper([url]).open_files_by_fsspec("rb"))
+        server.shutdown()
 
 
 def test_other_errors_of_the_reader_stay_what_they_are() -> None:
