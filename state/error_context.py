@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from ..errors.notes import PREFIX, add_note, describe_item, key_of, notes_of
@@ -27,7 +27,6 @@ __all__ = [
     "last_item",
     "local_of",
     "provenance_of",
-    "shorten_traceback",
 ]
 
 NO_ITEM = object()
@@ -97,19 +96,6 @@ def describe_step(pipe: DataPipe, item: object = NO_ITEM, provenance: Provenance
             # Not "from": a step in between may read ahead or batch.
             where += f", last read upstream: {last_read}"
         return without_secrets(where)
-
-
-def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
-    """Remove the frames of pipes that only passed an error on; `passing_on` is their code."""
-    top = error.__traceback__
-    if top is None:
-        return
-    deepest, current = top, top.tb_next
-    while current is not None:
-        if current.tb_frame.f_code is passing_on:
-            deepest = current
-        current = current.tb_next
-    top.tb_next = deepest.tb_next
 
 
 def last_item(pipe: DataPipe) -> Any:

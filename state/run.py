@@ -18,7 +18,8 @@ from types import GeneratorType
 from typing import Any, TypeVar, cast
 
 from ..errors.notes import describe_item
-from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of, shorten_traceback
+from ..errors.tracebacks import shorten_traceback
+from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of
 from .foreign import TorchIterDataPipe
 from .graph import let_steps_nest
 from .passes import Pass
@@ -132,9 +133,8 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         raise
     except BaseException as error:  # after Ctrl-C, too, the current item is lost
         current.error = describe_item(error)
-        if isinstance(error, (Exception, SystemExit)):  # a user's function may end a worker
-            add_error_context(error, pipe)
-            shorten_traceback(error, _deliver.__code__)
+        add_error_context(error, pipe)
+        shorten_traceback(error, _deliver.__code__)
         raise
     finally:
         if observer is not None:

@@ -280,7 +280,7 @@ def _packed_answer(line: _CallLine, act: Callable[[Any], Any], packed: _Packed) 
     try:
         result = act(line.unpacked(packed))
         return line.packed((result, None), "what fn returned")
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return _as_parcel(cloudpickle.dumps((None, pickled_error(error))))
 
 

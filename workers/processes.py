@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import multiprocessing
 import os
@@ -15,14 +16,16 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import connection as mp_connection
-from multiprocessing import forkserver, parent_process, process, spawn
+from multiprocessing import forkserver, parent_process, process, resource_tracker, spawn
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from ..errors.optional import PREPARATIONS
+from ..errors.tracebacks import RemoteTraceback, folded
 
 __all__ = [
     "context_for",
@@ -47,8 +50,9 @@ def processors() -> int:
 
 
 def preparations() -> list[Callable[[], object]]:
-    """Return what a process started now calls first: it adopts this environment, then runs `PREPARATIONS`."""
-    return [functools.partial(_take_environment, dict(os.environ)), *PREPARATIONS]
+    """Return what a process started now calls first: it adopts this environment and csv's limit."""
+    limit = functools.partial(csv.field_size_limit, csv.field_size_limit())
+    return [functools.partial(_take_environment, dict(os.environ)), limit, *PREPARATIONS]
 
 
 def _take_environment(environment: dict[str, str]) -> None:
@@ -127,6 +131,9 @@ def _start_fork_server() -> None:
     usual = config.get("tempdir")
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         config["tempdir"] = folder
+        resource_tracker.ensure_running()  # it unblocks Ctrl-C
+        # Ctrl-C goes to the whole process group, and would end the server while it imports; `_LAST` unblocks it there.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             server.ensure_running()
             address = server._forkserver_address
@@ -134,6 +141,7 @@ def _start_fork_server() -> None:
                 server._forkserver_address = _address_without_folder(address)
         finally:
             config["tempdir"] = usual
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _address_without_folder(address: str) -> str:
@@ -244,46 +252,89 @@ def describe_exit(exit_code: int | None) -> str:
     return f"ended with exit code {exit_code}"
 
 
-class RemoteTraceback(Exception):
-    """The traceback of an error in another process, as text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f'\n"""\n{self.text}"""'
-
-
-def pickled_error(error: Exception) -> bytes:
+def pickled_error(error: BaseException) -> bytes:
     """Return, as bytes, an error and a cause that shows its traceback as text.
 
     A RuntimeError that describes it replaces an error that cannot be pickled.
     """
+    error.__traceback__ = folded(error.__traceback__)
     shown = traceback.TracebackException.from_exception(error)
     # Without the last lines, which repeat the error's message.
     cause = RemoteTraceback("".join([*shown.format()][: -len([*shown.format_exception_only()])]))
-    # By value for errors whose `args` do not fit their `__init__`: pickle would call it with them.
-    for sent in (error, _ErrorByValue(type(error), error.args, vars(error))):
-        with suppress(Exception):
-            pickled = bytes(cloudpickle.dumps((sent, cause)))
-            cloudpickle.loads(pickled)
+    notes = [*getattr(error, "__notes__", ())]
+    with suppress(Exception):
+        pickled = bytes(cloudpickle.dumps((_AsMade(_with_notes, error, notes), cause)))
+        if _as_text(cloudpickle.loads(pickled)[0]) == _as_text(error):
             return pickled
+    with suppress(Exception):
+        pickled = bytes(cloudpickle.dumps((_value_of(error), cause)))
+        cloudpickle.loads(pickled)
+        return pickled
     stand_in = RuntimeError(f"{''.join(shown.format_exception_only())}(the error could not be pickled)")
     return bytes(cloudpickle.dumps((stand_in, cause)))
 
 
-class _ErrorByValue:
-    """Pickles as an error, without calling its `__init__`."""
+class _AsMade:
+    """Pickles as what a function returns."""
 
-    def __init__(self, kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
-        self._parts = (kind, arguments, attributes)
+    def __init__(self, make: Callable[..., BaseException], *arguments: Any) -> None:
+        self._parts = make, arguments
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_error, self._parts
+        return self._parts
 
 
-def _rebuild_error(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
-    error = kind.__new__(kind, *arguments)
-    vars(error).update(attributes)
+def _with_notes(error: BaseException, notes: list[str]) -> BaseException:
+    """Return an error with notes, which a `__reduce__` of its class may have left out."""
+    if notes:
+        error.__notes__ = notes
     return error
+
+
+def _by_value(
+    kind: type[BaseException], arguments: tuple[Any, ...], attributes: dict[str, Any], notes: Any
+) -> BaseException:
+    """Return an error without calling its `__init__`, which may take other arguments than its `args`."""
+    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    error: BaseException = builtin.__new__(kind, *arguments)
+    error.args = arguments
+    for name, value in attributes.items():
+        with suppress(AttributeError, TypeError):  # read-only
+            object.__setattr__(error, name, value)
+    return _with_notes(error, notes)
+
+
+def _value_of(part: Any) -> Any:
+    """Return an error to pickle by value, or a list with such errors, as in an ExceptionGroup."""
+    if isinstance(part, list):
+        return [*map(_value_of, part)]
+    if not isinstance(part, BaseException):
+        return part
+    attributes = {name: value for name, value in _attributes(part).items() if _pickles(value)}
+    arguments = (*map(_value_of, part.args),)
+    return _AsMade(_by_value, type(part), arguments, attributes, [*getattr(part, "__notes__", ())])
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    """Return the attributes of an error: its own, those in slots, and those of Python's errors, such as `errno`."""
+    places = {
+        name
+        for base in type(error).__mro__
+        for name, place in vars(base).items()
+        if isinstance(place, (MemberDescriptorType, GetSetDescriptorType)) and not name.startswith("__")
+    }
+    found = {name: getattr(error, name, None) for name in sorted(places - {"args"})}
+    found = {name: value for name, value in found.items() if value is not None}  # a filename2 of None would be shown
+    return {**found, **{name: value for name, value in vars(error).items() if name != "__notes__"}}
+
+
+def _pickles(value: object) -> bool:
+    try:
+        cloudpickle.loads(cloudpickle.dumps(value))
+    except Exception:
+        return False
+    return True
+
+
+def _as_text(error: BaseException) -> str:
+    return f"{type(error).__qualname__}: {error}, {error.args!r}, {_attributes(error)!r}"

@@ -59,10 +59,10 @@ def send_failure(connection: Connection, error: Exception) -> None:
     connection.send_bytes(to_bytes(Message(FAILED, ended=True, error=pickled_error(error), reading=NONE)))
 
 
-def error_in(message: Message) -> Exception:
+def error_in(message: Message) -> BaseException:
     """Return the error in a message, with a cause that shows where it was raised."""
     assert message.error is not None
-    error: Exception
+    error: BaseException
     error, error.__cause__ = cloudpickle.loads(message.error)
     return error
 
@@ -220,7 +220,7 @@ class Sender:
             last = self._report_on(shard, reading.chain)
             self._send(Message(shard, ended=True, report=last, reading=self._reading))
             return
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:  # Ctrl-C goes to the main process: a function raised it
             self._fail(position, error)
             return
         made = time.perf_counter()
@@ -252,13 +252,13 @@ class Sender:
         report = Report(shard, self._reading, steps, chain.stats(), step_times, self._times, self._idle)
         return pickle.dumps(report, protocol=5)
 
-    def _fail(self, position: ShardPosition, error: Exception) -> None:
+    def _fail(self, position: ShardPosition, error: BaseException) -> None:
         self._order.end(position)
         self._send_error(position.shard, error)
 
     def _send(self, message: Message) -> None:
         self._connection.send_bytes(to_bytes(message))
 
-    def _send_error(self, shard: int, error: Exception) -> None:
+    def _send_error(self, shard: int, error: BaseException) -> None:
         add_note(error, f"penstock: in {self._reader_of(shard)} (process {os.getpid()})")
         self._send(Message(shard, ended=True, error=pickled_error(error), reading=self._reading))

@@ -206,14 +206,14 @@ def test_after_an_error_the_iterator_is_over_and_the_next_pass_begins_anew() -> 
     assert list(dp) == ["0", "1", "2", "3", "4"]
 
 
-def test_an_interrupt_passes_as_it_is_and_its_pass_has_no_state() -> None:
+def test_an_interrupt_names_operator_and_item_and_its_pass_has_no_state() -> None:
     def interrupt(x: int) -> NoReturn:
         raise KeyboardInterrupt
 
     dp = numbers().map(interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         list(dp)
-    assert not hasattr(caught.value, "__notes__")
+    assert caught.value.__notes__ == ["penstock: raised in Mapper(interrupt), on 0"]
     with pytest.raises(RuntimeError, match=r"ended in KeyboardInterrupt\(\)"):
         dp.state_dict()
 

@@ -141,7 +141,7 @@ class WorksAhead(IterDataPipe[R]):
             if error is not None:
                 raise error
             kept = self.error_policy.keep(result)
-        except Exception as raised:
+        except BaseException as raised:
             add_error_context(raised, self, item, provenance)  # name it: the source has read ahead
             raise
         self.done_beyond.add(number)
