@@ -10,6 +10,7 @@ from ..registry import capture, copy_of, flatten, walk
 from ..state.foreign import declares
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
+from .seeds import generators_seeded, may_draw
 from .shards import ShardPass, Shards
 from .workers.dispatch import Dispatch, LocalFeed, divided
 from .workers.dispatched import connect_feeds
@@ -30,6 +31,7 @@ class LocalShards:
         self._shards = Shards(self._chain_of, division, WorkerInfo(1, 0), options)
         self._passes: dict[int, ShardPass] = {}
         self._epoch = 0
+        self._may_draw, self._reads_ahead = may_draw(options.chain), options.main_prefetch > 0
 
     def open(self) -> None:
         """Do nothing: there is no process to start."""
@@ -40,7 +42,9 @@ class LocalShards:
             earlier.close()
         self._epoch += 1
         epoch = replace(epoch, number=self._epoch)
-        self._passes = {position.shard: self._shards.begin(epoch, position) for position in positions}
+        # A thread that reads ahead shares the generators with the program.
+        seeded = generators_seeded if self._may_draw and not self._reads_ahead else None
+        self._passes = {position.shard: self._shards.begin(epoch, position, seeded) for position in positions}
 
     def _chain_of(self, shard: int) -> Any:
         chain = self._chain if len(self._division.shards) == 1 else copy_of(self._chain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,6 +36,8 @@ __all__ = ["ShardPass", "Shards", "sharded", "steps_to_settle"]
 
 T = TypeVar("T")
 
+Seeded = Callable[[int], AbstractContextManager[None]]
+
 _BETWEEN_SEEDS = 0x9E3779B97F4A7C15
 """Step from one item's seed to the next: odd and large, as in SplitMix64 (Steele, Lea, Flood, 2014)."""
 
@@ -43,10 +45,10 @@ _BETWEEN_SEEDS = 0x9E3779B97F4A7C15
 class ShardPass:
     """A pass over a shard from its position.
 
-    `seeded` is called with each item's number before the item is made, including items made again only to be skipped.
+    `seeded` returns what makes an item, of the item's number; items that are made again to be skipped are included.
     """
 
-    def __init__(self, chain: Any, position: ShardPosition, seeded: Callable[[int], object] | None = None) -> None:
+    def __init__(self, chain: Any, position: ShardPosition, seeded: Seeded | None = None) -> None:
         self.chain = chain
         self._iterator = iter(chain)
         self._position = replace(position)
@@ -81,13 +83,13 @@ class ShardPass:
         close(self._iterator)
 
 
-def _each_seeded(items: Iterator[Any], seeded: Callable[[int], object], number: int) -> Iterator[Any]:
+def _each_seeded(items: Iterator[Any], seeded: Seeded, number: int) -> Iterator[Any]:
     while True:
-        seeded(number)
-        try:
-            item = next(items)
-        except StopIteration:
-            return
+        with seeded(number):
+            try:
+                item = next(items)
+            except StopIteration:
+                return
         yield item
         number += 1
 
@@ -112,10 +114,8 @@ class Shards:
         self.chains: dict[int, Any] = {}
         """The chains being read, as the reset function returned them, if there is one."""
 
-    def begin(
-        self, epoch: Epoch, position: ShardPosition, seed_globals: Callable[[int], object] | None = None
-    ) -> ShardPass:
-        """Begin a pass over a shard at its position; `seed_globals` is called with another seed before each item."""
+    def begin(self, epoch: Epoch, position: ShardPosition, with_seed: Seeded | None = None) -> ShardPass:
+        """Begin a pass over a shard at its position; each item is made within `with_seed`, of a seed of its own."""
         chain = self._made.get(position.shard)
         if chain is None:
             chain = sharded(self._make_chain(position.shard), *self._division.part(position.shard))
@@ -137,10 +137,10 @@ class Shards:
             step.settled = settled
         self.chains[position.shard] = chain
         hand_down(chain, position.steps, epoch.path)
-        if seed_globals is None:
+        if with_seed is None:
             return ShardPass(chain, position)
         first = derive_seed(epoch.seed, epoch.path.epoch, epoch.path.again, position.shard)
-        return ShardPass(chain, position, lambda number: seed_globals((first + number * _BETWEEN_SEEDS) % 2**64))
+        return ShardPass(chain, position, lambda number: with_seed((first + number * _BETWEEN_SEEDS) % 2**64))
 
 
 def steps_to_settle(chain: Any) -> list[Any]:
