@@ -234,16 +234,23 @@ class AllRanks:
         except Interrupted:
             self.is_out_of_step = True
             raise
+        except KeyboardInterrupt:
+            self._give_up()
+            raise
         except RuntimeError as error:
             self._say_here(number)
             missing = self._missing(number, _GRACE)
             self.leave()  # the group is unusable now
             raise RuntimeError(self._failed(missing) or f"{self._not_there(missing, what)} ({error})") from None
         if failed:
-            _pending.extend(self._groups)
-            self.leave()
+            self._give_up()
             raise RuntimeError(failed)
         self._forget_failures()
+
+    def _give_up(self) -> None:
+        """Leave in the middle of an operation."""
+        _pending.extend(self._groups)
+        self.leave()
 
     def _is_done(self, work: Any, seconds: float) -> bool:
         until = time.monotonic() + seconds

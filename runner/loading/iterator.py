@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Self, TypeVar
 
-from ...registry import expect_whole
+from ...errors.notes import describe_item
+from ...errors.tracebacks import fold_traceback
+from ...registry import close, expect_whole
+from .interrupts import begin_watching
+from .position import Requests
 
 __all__ = ["DataLoader2Iterator", "PauseIteration"]
 
@@ -17,7 +21,9 @@ class PauseIteration(StopIteration):
 
 
 class DataLoader2Iterator(Iterator[T]):
-    """One epoch of a loader, as `iter()` returns it.
+    """One epoch of a loader, as `iter()` returns it. After an interrupt, it reads on.
+
+    Raises RuntimeError where it is asked for another item after an error.
 
     >>> import penstock as ps
     >>> iterator = iter(ps.DataLoader2(ps.iter.IterableWrapper(range(5))))
@@ -29,18 +35,49 @@ class DataLoader2Iterator(Iterator[T]):
     [2, 3]
     """
 
-    def __init__(self, items: Generator[T, None, None], iterator_id: int) -> None:
+    def __init__(self, begin: Callable[[Requests, int | None], Iterator[T]], iterator_id: int) -> None:
         self.iterator_id = iterator_id
-        self._items = items
+        self._begin = begin
+        self._requests = Requests()
+        self._items = begin(self._requests, None)
+        self._ended_in: str | None = None
+        """The error in which it ended; empty for an interrupt."""
         self._limit: int | None = None
         self._left: int | None = None
 
+    def __iter__(self) -> Self:
+        begin_watching()
+        return self
+
     def __next__(self) -> T:
-        if self._left is not None:
-            if self._left == 0:
-                raise PauseIteration("this iterator is paused: resume() continues it")
-            self._left -= 1
-        return next(self._items)
+        if self._left == 0:
+            raise PauseIteration("this iterator is paused: resume() continues it")
+        if self._ended_in is not None:
+            self._go_on()
+        self._requests.made += 1
+        try:  # an interrupt in here falls before the program has the item
+            item = next(self._items)
+            if self._left is not None:
+                self._left -= 1
+            return item
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self._requests.interrupt()
+            self._ended_in = "" if isinstance(error, KeyboardInterrupt) else describe_item(error)
+            fold_traceback(error)
+            raise
+
+    def _go_on(self) -> None:
+        """Read on after an interrupt; raise RuntimeError after an error."""
+        if self._ended_in:
+            raise RuntimeError(
+                f"this iterator of a DataLoader2 ended in {self._ended_in}: after load_state_dict(state_dict()) the "
+                "loader's next iterator begins at the item that failed, and on_error of the operator skips it"
+            )
+        requests = Requests()
+        self._items = self._begin(requests, self.iterator_id)
+        self._requests, self._ended_in = requests, None
 
     def limit(self, num_batches: int | None) -> None:
         """Pause after `num_batches` items, and again as many after each `resume()`; None sets no limit.
@@ -61,4 +98,4 @@ class DataLoader2Iterator(Iterator[T]):
 
     def close(self) -> None:
         """Abandon the epoch."""
-        self._items.close()
+        close(self._items)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -25,15 +26,18 @@ from ...registry import (
     replace_live_iterator,
 )
 from ...state.error_context import asked_by
+from ...state.replay import after
+from ...storage.local.atomic import beside
 from ...views.profiles.times import Consumer, measure
 from ...views.run import run_loader
 from ...workers.ranks import telling_other_ranks
 from ..reader import expect_shards
 from ..seeds import SeedGenerator
 from ..services import InProcessReadingService, ReadingServiceInterface
+from .interrupts import watched
 from .iterator import DataLoader2Iterator
 from .merging import in_one_piece, merge_state_dicts, reader_below
-from .position import LoaderPosition, load_position, one_line, position_in
+from .position import LoaderPosition, Requests, load_position, one_line, position_in
 from .readable import as_iterable, expect_pipe, readable
 from .reports import LoaderReports
 
@@ -81,11 +85,11 @@ class DataLoader2(LoaderReports[T]):
     states stay those of the same `num_shards`. `tuned` has what was found. Raises ValueError if there is one shard.
 
     Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
-    `set_seed` of single pipes. In worker processes, the global generators of torch, NumPy and random are seeded before
-    each item requested from the chain. What functions draw from them, such as augmentations, is then the same on any
-    number of workers, and after resuming. This does not hold in the main process, whose generators belong to the
-    program. Nor does it hold for functions that do not run once per requested item: in threads, before a shuffle's
-    buffer, or before a step that makes several items of one.
+    `set_seed` of single pipes. The global generators of torch, NumPy and random are seeded before each item requested
+    from the chain. What functions draw from them, such as augmentations, is then the same on any number of workers, and
+    after resuming. In the main process, the program's generators stay as they were; that takes 50 µs an item, where a
+    step calls a function. None of this holds for functions that do not run once per requested item: in threads, before
+    a shuffle's buffer, or before a step that makes several items of one.
 
     >>> import penstock as ps
     >>> loader = DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2))
@@ -129,6 +133,8 @@ class DataLoader2(LoaderReports[T]):
         self._drawn: int | None = None
         """The seed if none was given. Each rank draws one; all use rank 0's."""
         self._epoch = 0
+        self._ended_epochs = 0
+        """The number of epochs before this one, whatever seeds they had: the progress bar's."""
         self._reseeded: int | None = None
         """The seed set during an epoch, for later epochs."""
         self._under_way = False
@@ -136,8 +142,8 @@ class DataLoader2(LoaderReports[T]):
         self._shown = ExitStack()
         """It ends the progress bar of the epoch under way."""
         self._shut_down = False
-        self._is_cut_short = False
-        """Whether `shutdown()` came during an epoch."""
+        self._last_state: dict[str, Any] | None = None
+        """The state in the epoch during which the loader was shut down."""
 
     @telling_other_ranks()
     def __iter__(self) -> DataLoader2Iterator[T]:
@@ -148,6 +154,13 @@ class DataLoader2(LoaderReports[T]):
             "time; to read the chain twice at once, make another loader of it"
         )
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
+        return DataLoader2Iterator(self._begin_epoch, self.valid_iterator_id)
+
+    def _begin_epoch(self, requests: Requests, resumed_by: int | None) -> Iterator[T]:
+        """Return the items of an epoch, or those left of one that was interrupted, which an iterator resumes."""
+        if resumed_by is not None:
+            self._expect_resumable(resumed_by)
+            self.load_state_dict(self.state_dict())
         self._initialized()
         self._agree()
         if self._consumer is not None:
@@ -164,7 +177,20 @@ class DataLoader2(LoaderReports[T]):
         if self._consumer is not None:
             self._consumer = Consumer()
             items = self._consumer.follow(items)
-        return DataLoader2Iterator(self._one_epoch(items), self.valid_iterator_id)
+        return self._one_epoch(items, requests)
+
+    def _expect_resumable(self, iterator_id: int) -> None:
+        """Raise RuntimeError unless an iterator that was interrupted can read on."""
+        if iterator_id != self.valid_iterator_id or self._shut_down:
+            raise RuntimeError(
+                "this iterator of a DataLoader2 was interrupted, and the loader has begun another epoch since, or was "
+                "shut down"
+            )
+        if self.reading_service.rank_sync is not None:
+            raise RuntimeError(
+                "this iterator of a DataLoader2 was interrupted, and several ranks read on together only from one "
+                "state: call load_state_dict(state_dict()) of the loader on all ranks, and begin a new iterator"
+            )
 
     def __len__(self) -> int:
         """Return the number of items of an epoch, over all shards; TypeError where it is unknown.
@@ -192,34 +218,52 @@ class DataLoader2(LoaderReports[T]):
     def state_dict(self, *, local: bool = False, before_last: bool = False) -> dict[str, Any]:
         """Return, as plain data, the loader's position: just after the last item that it handed out.
 
-        On several ranks, the state covers all of them and is the same on each: all must call this after the same item.
-        With `local=True` it covers this rank only, and `merge_state_dicts` merges the states of all ranks.
+        After an interrupt, or an error that left the loader's `with`, it is just after the last item that the program
+        is done with: it has asked for the next one. The position stays until the next epoch begins, also after
+        `shutdown()`.
+
+        On several ranks, the state covers all of them and is the same on each: all must call this after the same item,
+        or after an interrupt. With `local=True` it covers this rank only, and `merge_state_dicts` merges the states of
+        all ranks.
 
         With `before_last=True` it is the position before that item, for a loop that discards a step.
         """
-        if self._is_cut_short:
-            raise RuntimeError(
-                "the loader was shut down in the middle of an epoch, so its position is gone: take the state before, "
-                "such as at the end of the `with`"
-            )
         read = self._initialized()
         rank_sync = self.reading_service.rank_sync
-        if rank_sync is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
-            self._agree()
-        here = self._position.before_last(read) if before_last else self._position.now(read)
-        own = {
+        if self._last_state is not None:
+            if rank_sync is not None and not local:
+                raise RuntimeError(
+                    "the loader was shut down, and the ranks no longer meet: merge_state_dicts merges what "
+                    "state_dict(local=True) returns on each"
+                )
+            return in_one_piece(self._last_state)
+        if rank_sync is not None and not local:
+            if self._position.is_interrupted:
+                rank_sync.leave()  # they meet again: some may have been interrupted while they waited for others
+            if not self._under_way:  # the same on all ranks
+                self._agree()
+        own = self._own_state(self._position.before_last(read) if before_last else self._position.now(read))
+        if rank_sync is None or local:
+            return in_one_piece(own)
+        position = self._position
+        answers = rank_sync.all_ranks().exchange("take a state", (own, position.is_interrupted, position.done))
+        least = min(done for _, _, done in answers)
+        if any(is_interrupted for _, is_interrupted, _ in answers) and any(done > least for _, _, done in answers):
+            own = self._own_state(position.after(read, least))
+            answers = rank_sync.all_ranks().exchange("take a state of what all are done with", (own,))
+        return merge_state_dicts([own for own, *_ in answers])
+
+    def _own_state(self, position: dict[str, Any]) -> dict[str, Any]:
+        return {
             **header(self._chain),
             "read_through": self._read_through(),
-            "state": {**here, "epoch": self._epoch},
+            "state": {**position, "epoch": self._epoch},
             "num_shards": self.reading_service.num_shards,
             "rank": self._rank(),
             "seed": self._base_seed(),
             "epoch": self._epoch,
             "reseeded": self._reseeded,
         }
-        if rank_sync is None or local:
-            return in_one_piece(own)
-        return merge_state_dicts(rank_sync.all_ranks().exchange("take a state", own))
 
     @telling_other_ranks()
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -251,13 +295,42 @@ class DataLoader2(LoaderReports[T]):
         load_position(self._initialized(), position)  # raises if the chain cannot resume there
         hand_down(self._initialized(), [])  # the next epoch loads it again
         if self._under_way:
-            self._under_way = False
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
-        self._seed, self._epoch, self._reseeded = seed, epoch, reseeded
-        self._position = LoaderPosition(position, is_local=state_dict["rank"] is not None)
+        loaded = LoaderPosition(position, is_local=state_dict["rank"] is not None)
+        self._position, self._seed, self._epoch, self._reseeded = loaded, seed, epoch, reseeded
+        self._ended_epochs = epoch
+        self._under_way = False
         for reader in self._readers():
             reader.shutdown()
+
+    @contextmanager
+    def save_on_interrupt(self, path: str | os.PathLike[str]) -> Iterator[None]:
+        """Write `state_dict(local=True)` to a file when the block ends in an interrupt or an error, which goes on.
+
+        `load_state_dict(torch.load(path))` reads on there. On several ranks, give each its own path.
+
+        >>> import penstock as ps, tempfile
+        >>> path = tempfile.mkdtemp() + "/place.pt"
+        >>> loader = ps.DataLoader2(ps.iter.IterableWrapper(range(5)))
+        >>> with loader.save_on_interrupt(path):
+        ...     for item in loader:
+        ...         if item == 2:
+        ...             raise KeyboardInterrupt
+        Traceback (most recent call last):
+        ...
+        KeyboardInterrupt
+        >>> loader.load_state_dict(torch.load(path))
+        >>> list(loader)
+        [2, 3, 4]
+        """
+        try:
+            yield
+        except BaseException:
+            self._position.requests.interrupt()
+            with beside(os.fspath(path)) as file:
+                torch.save(self.state_dict(local=True), file)
+            raise
 
     def run(self) -> dict[str, int]:
         """Read an epoch to its end, and return what `run()` of the chain returns, such as the number of items.
@@ -291,13 +364,10 @@ class DataLoader2(LoaderReports[T]):
         if self._read is None:
             self._shut_down = True
             return
-        was_under_way = self._under_way
-        try:
-            # Raises if another thread is reading, and leaves its epoch alone.
-            self._end_epoch_under_way(f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}")
-        finally:
-            self._is_cut_short |= was_under_way and not self._under_way
-        self._shut_down = True
+        last_state = self._own_state(self._position.now(self._read)) if self._under_way else None
+        # Raises if another thread is reading, and leaves its epoch alone.
+        self._end_epoch_under_way(f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}")
+        self._last_state, self._shut_down = last_state, True
         self.reading_service.finalize()
 
     def __enter__(self) -> Self:
@@ -306,6 +376,8 @@ class DataLoader2(LoaderReports[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self._position.requests.interrupt()
         self.shutdown()
 
     def __del__(self) -> None:
@@ -317,13 +389,16 @@ class DataLoader2(LoaderReports[T]):
     def __repr__(self) -> str:
         return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
 
-    def _one_epoch(self, items: Iterator[T]) -> Generator[T, None, None]:
-        self._position.begin(self._read)
-        self._under_way = True
-        with self._progress_bar():
-            for chunk in self._position.chunks(self._read, items):
-                yield from chunk
-        self._finish_epoch()
+    def _one_epoch(self, items: Iterator[T], requests: Requests) -> Generator[T, None, None]:
+        items = after(items, self._position.skip)
+        position = self._position.begun(self._read, requests)
+        with watched(requests):
+            # Here and below: an interrupt falls before or after several assignments without a call.
+            self._position, self._under_way = position, True
+            with self._progress_bar():
+                for chunk in position.chunks(self._read, items):
+                    yield from chunk
+            self._finish_epoch()
 
     def _progress_bar(self) -> ExitStack:
         """Return what ends the progress bar of the epoch that begins now, if it has one."""
@@ -331,7 +406,7 @@ class DataLoader2(LoaderReports[T]):
         if self.progress and is_watched():
             before, tally = self._position.items_before(self._read), self._position.tally
             bar = progress_bar(
-                f"epoch {self._epoch + 1}",
+                f"epoch {self._ended_epochs + 1}",
                 lambda: before + tally.items,
                 total=known_length(self),
                 notes=lambda waiting: losses_and_waits(self.stats(), waiting),
@@ -381,11 +456,11 @@ class DataLoader2(LoaderReports[T]):
 
     def _finish_epoch(self) -> None:
         if self._under_way:
-            self._under_way = False
-            self._position.end()
-            self._epoch += 1
+            position, epoch = LoaderPosition(), self._epoch + 1
             if self._reseeded is not None:
-                self._seed, self._epoch, self._reseeded = self._reseeded, 0, None
+                self._seed, epoch = self._reseeded, 0
+            self._position, self._epoch, self._reseeded, self._under_way = position, epoch, None, False
+            self._ended_epochs += 1
             self.reading_service.finalize_iteration()
 
     def _base_seed(self) -> int:

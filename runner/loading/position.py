@@ -13,9 +13,36 @@ from ...registry import IterDataPipe, Tally, Throttle, load_place, place_of
 from ...state.fields import NotPlain
 from .merging import reader_below, steps_alone, steps_around
 
-__all__ = ["LoaderPosition", "load_position", "one_line", "position_in"]
+__all__ = ["LoaderPosition", "Requests", "load_position", "one_line", "position_in"]
 
 T = TypeVar("T")
+
+_MARKS = 3
+"""So many positions are kept: ranks that are interrupted may differ by an item in what they are done with."""
+
+
+class Requests:
+    """How many items a program has asked an iterator for, and the request after which it was interrupted."""
+
+    __slots__ = ("__weakref__", "interrupted_at", "made")
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.interrupted_at: int | None = None
+
+    def interrupt(self) -> None:
+        """Record that the program was interrupted: it may not be done with the last item."""
+        self.interrupted_at = self.made
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the program was interrupted since the last request."""
+        return self.interrupted_at == self.made
+
+    @property
+    def done(self) -> int:
+        """The number of items that the program is done with: it has asked for the one after each."""
+        return max(self.made - 1, 0)
 
 
 class LoaderPosition:
@@ -28,27 +55,28 @@ class LoaderPosition:
         """Whether that is this rank's own."""
         self.tally = Tally()
         """How many items of this epoch were handed out."""
-        self._marks: deque[tuple[int, dict[str, Any]]] = deque(maxlen=2)
+        self.requests = Requests()
+        self._marks: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_MARKS)
         """Positions recorded now and then in this epoch, each with the number of items handed out by then."""
         self._began_at: Any = []
         """The steps of the state that this epoch resumed from."""
 
-    def begin(self, read: IterDataPipe[Any]) -> None:
-        """Begin an epoch where the chain that is read will begin."""
-        start = _position_of(read)
-        self.tally, self._began_at = Tally(), start["steps"]
-        self._marks = deque([(0, start)], maxlen=2)
-        self.loaded = None
-
-    def end(self) -> None:
-        """End the epoch."""
-        self._began_at = []
-        self._marks.clear()
+    def begun(self, read: IterDataPipe[Any], requests: Requests) -> LoaderPosition:
+        """Return the position in an epoch that begins where the chain that is read will begin."""
+        position, start = LoaderPosition(), _position_of(read)
+        position.requests, position._began_at = requests, start["steps"]
+        position._marks.append((-self.skip, start))
+        return position
 
     @property
     def steps_at_start(self) -> Any:
         """The steps of the state that the epoch resumes from; empty if it begins afresh."""
         return self._began_at if self.loaded is None else self.loaded["steps"]
+
+    @property
+    def skip(self) -> int:
+        """How many items to leave out at the beginning of the next epoch."""
+        return 0 if self.loaded is None else self.loaded.get("skip", 0)
 
     def chunks(self, read: IterDataPipe[Any], items: Iterator[T]) -> Iterator[Iterator[T]]:
         """Yield the items in chunks; between these, the position is recorded as often as is cheap."""
@@ -73,25 +101,42 @@ class LoaderPosition:
                 return reader.items_before(self._began_at[-1])
         return 0
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the program was interrupted since it asked for the last item."""
+        return self.requests.is_interrupted and bool(self._marks)
+
+    @property
+    def done(self) -> int:
+        """The number of items before the present position."""
+        return self.requests.done if self.is_interrupted else self.tally.items
+
     def now(self, read: IterDataPipe[Any]) -> dict[str, Any]:
-        """Return the present position."""
-        return self.loaded or _position_of(read)
+        """Return the present position: after an interrupt, that of the items that the program is done with."""
+        if self.loaded is not None:
+            return self.loaded  # type: ignore[no-any-return]
+        if self.is_interrupted:
+            return self.after(read, self.done)
+        is_running = read._pass is not None and read._pass.is_running()  # in another thread
+        return self.after(read, self.requests.done) if is_running else _position_of(read)
 
     def before_last(self, read: IterDataPipe[Any]) -> dict[str, Any]:
         """Return the position before the last item handed out."""
-        reader = reader_below(read)
         if not self._marks or not self.tally.items:
             raise RuntimeError(
                 "no item was yielded since the epoch began or was resumed: use state_dict() without before_last"
             )
+        return self.after(read, self.tally.items - 1)
+
+    def after(self, read: IterDataPipe[Any], items: int) -> dict[str, Any]:
+        """Return the position after so many items of this epoch."""
+        before, mark = [mark for mark in [*self._marks] if mark[0] <= items][-1]
+        reader = reader_below(read)
+        if before == items:
+            return mark
         if reader is None:
-            raise RuntimeError(
-                "where the loader stood before its last item is known where nothing but fullsync, pin_memory and "
-                "to_device comes after the workers: keep the state that you took before"
-            )
-        before = self.tally.items - 1
-        items, mark = [mark for mark in self._marks if mark[0] <= before][-1]
-        return {**mark, "steps": [reader.node_after(mark["steps"][-1] if mark["steps"] else {}, before - items)]}
+            return {**mark, "skip": items - before}
+        return {**mark, "steps": [reader.node_after(mark["steps"][-1] if mark["steps"] else {}, items - before)]}
 
 
 def _position_of(read: IterDataPipe[Any]) -> dict[str, Any]:
@@ -103,6 +148,9 @@ def load_position(read: IterDataPipe[Any], position: Any) -> None:
     """Let the chain that is read begin at a position; raise if it cannot."""
     if isinstance(position, dict) and isinstance(position.get("steps"), (list, tuple)):
         position = {**position, "steps": steps_around(read, [*position["steps"]])}
+        skip = position.pop("skip", 0)
+        if type(skip) is not int or skip < 0:
+            raise ValueError(f"a loader cannot leave out {skip!r:.60} items")
     load_place(read, position)
 
 

@@ -237,6 +237,7 @@ class _ColumnsInTensors(OneToOne[Any]):
     """Yield batches of columns as dicts of tensors, and anything else as it is: rows, and pairs of tensors."""
 
     keeps_rows = True
+    shown_as = "iter_torch_batches"
 
     def __init__(
         self, source: IterDataPipe[Any], dtypes: Dtypes | None, leave: Callable[[Any], bool], copies: bool
@@ -279,10 +280,13 @@ class _Cutter(Rebatcher):
     """Yield column batches cut to a size, in the main process: many small ones would be slow to receive."""
 
     in_main_process = True
+    shown_as = "iter_torch_batches"
 
 
 class _Finisher(OneToOne[Any]):
     """Yield the loader's final batches: collated, and with their dtypes."""
+
+    shown_as = "iter_torch_batches"
 
     def __init__(
         self,

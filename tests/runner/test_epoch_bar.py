@@ -35,6 +35,21 @@ def test_each_epoch_has_a_bar_with_its_number(terminal: Terminal) -> None:
 
 
 @writing_to_terminal
+def test_epochs_are_counted_also_where_each_has_a_seed_of_its_own(terminal: Terminal) -> None:
+    with loader() as ours:
+        for epoch in range(2):
+            ours.seed(epoch)
+            list(ours)
+        state = ours.state_dict()
+    assert [bar[:8] for bar in bars(terminal)] == ["epoch 1:", "epoch 2:"]
+    with loader() as ours:
+        ours.load_state_dict(state)
+        ours.seed(2)
+        list(ours)
+    assert bars(terminal)[2].startswith("epoch 2:")  # one since the last seed
+
+
+@writing_to_terminal
 def test_without_a_length_the_bar_counts_and_tells_what_was_skipped(terminal: Terminal) -> None:
     numbers = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip")
     with loader(numbers) as ours:

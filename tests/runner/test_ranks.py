@@ -184,6 +184,32 @@ with loader(30, 6) as reading:
         assert items[:-1] + rest == [s + 6 * n for n in range(5) for s in range(rank, 6, 2)]
 
 
+def test_ranks_that_are_interrupted_at_different_items_have_one_state_of_what_all_are_done_with(tmp_path: Path) -> None:
+    code = """
+import os, signal, threading
+with loader(60, 6) as reading:
+    items = []
+    try:
+        for item in reading:  # rank 0 waits for its next item, of which rank 1 is to say that there is one
+            if rank and len(items) == 3:
+                time.sleep(1)
+                signal.raise_signal(signal.SIGINT)
+            items.append(item)
+            if not rank and len(items) == 4:
+                threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    except KeyboardInterrupt:
+        pass
+    state = reading.state_dict()
+    say([len(items), state])
+    reading.load_state_dict(state)
+    say(items[:3] + list(reading))
+"""
+    (first, whole_0), (second, whole_1) = both(tmp_path, code)
+    assert (first[0], second[0]) == (4, 3)
+    assert first[1] == second[1]
+    assert sorted(whole_0 + whole_1) == list(range(60))
+
+
 def test_steps_after_the_workers_give_one_item_for_each(tmp_path: Path) -> None:
     code = """
 def chain():

@@ -76,7 +76,10 @@ def leg(case: WorkerCase, number: int, saved: str | None, workers: int | RayFlee
 
 
 def check(case: WorkerCase, *workers: int | RayFleet) -> None:
-    """Read epochs whole; then one in three legs, each by a fresh loader from the state before, and the next epoch."""
+    """Read epochs whole; then one in three legs, each by a fresh loader from the state before, and the next epoch.
+
+    Every other leg ends by an interrupt.
+    """
     workers = workers or (*case.workers,)
     with loader_of(case.spec, 0, case.shards, 0, case.seed) as whole:
         epochs = [told(whole, case.spec) for _ in range(case.epoch + 2)]
@@ -88,7 +91,13 @@ def check(case: WorkerCase, *workers: int | RayFleet) -> None:
             if not number:
                 for epoch in range(case.epoch):
                     assert told(loader, case.spec) == epochs[epoch], f"epoch {epoch}"
-            seen += [text(item) for item in islice(iter(loader), stop % (len(expected) - len(seen) + 1))]
+            iterator = iter(loader)
+            items = [text(item) for item in islice(iterator, stop % (len(expected) - len(seen) + 1))]
+            if items and (case.first + case.second + number) % 2:  # while the last item is in use
+                with pytest.raises(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+                items.pop()
+            seen += items
             saved = as_json(loader.state_dict())
     with leg(case, 2, saved, workers[2]) as loader:
         where = f"after {len(seen)} items"
