@@ -42,6 +42,9 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     works_in: str | None = None
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 
+    shown_as: ClassVar[str | None] = None
+    """The name of the step in messages, where users do not know its class."""
+
     traits: ClassVar[tuple[Trait, ...]] = ()
     """What the operator does, in the words that `registry.traits` explains. `explain` finds mistakes by them."""
 

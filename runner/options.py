@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,9 +49,30 @@ class ReadOptions:
     start: Callable[[], Any] | None = None
     """Makes the `WorkerBackend` that starts the workers."""
 
+    def __post_init__(self) -> None:
+        _expect_form("init_fn", self.init_fn, ("chain", "worker_info"))
+        _expect_form("reset_fn", self.reset_fn, ("chain", "worker_info", "seed_generator"))
+
     def for_workers(self) -> ReadOptions:
         """Return the options that a worker needs; the others cannot be sent there."""
         return ReadOptions(self.init_fn, self.reset_fn, worker_prefetch=self.worker_prefetch)
+
+
+def _expect_form(name: str, fn: Any, arguments: tuple[str, ...]) -> None:
+    """Raise TypeError for a function that cannot be called with these arguments."""
+    if fn is None:
+        return
+    try:
+        inspect.signature(fn).bind(*arguments)
+    except ValueError:  # functions written in C may have no signature
+        return
+    except TypeError:
+        form = f"fn({', '.join(arguments)})"
+        raise TypeError(
+            f"worker_{name} is called as {form} and returns the chain to read, and {fn!r:.100} cannot be: a function "
+            f"of a worker's number, as torch's DataLoader takes, is called by lambda {', '.join(arguments)}: "
+            "(fn(worker_info.worker_id), chain)[1]"
+        ) from None
 
 
 def option(name: str) -> Any:

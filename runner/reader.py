@@ -41,6 +41,7 @@ class ShardReader(IterDataPipe[Any]):
     """
 
     resumes_from_start = False
+    shown_as = "the loader's reader of shards"
     seed_elsewhere = 0
     """The seed of the chain that is read."""
     payload = ("options",)

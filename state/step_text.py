@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors.secrets import Options, is_secret
 from ..errors.short_values import ArgumentText
-from .foreign import TorchIterDataPipe, TorchMapDataPipe, declares
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
 from .graph import DataPipe
 
 __all__ = ["arguments_of", "is_data_set", "kept_arguments", "step"]
@@ -69,7 +69,7 @@ def arguments_of(pipe: DataPipe, in_full: bool = False, seen: dict[str, Any] | N
 
 def step(pipe: DataPipe) -> str:
     """Return one pipe as text, without its sources."""
-    return f"{type(pipe).__name__}({', '.join(arguments_of(pipe))})"
+    return declared(pipe, "shown_as", None) or f"{type(pipe).__name__}({', '.join(arguments_of(pipe))})"
 
 
 def _is_default(value: Any, default: Any) -> bool:

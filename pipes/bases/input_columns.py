@@ -15,6 +15,8 @@ R = TypeVar("R")
 Columns = Hashable | list[Hashable] | tuple[Hashable, ...]
 """One column, or a list or tuple of several."""
 
+_STAR = inspect.Parameter.VAR_POSITIONAL
+
 APPEND = -1
 """The output column that appends to tuples and lists."""
 
@@ -46,7 +48,11 @@ def check_function(name: str, fn: object, input_col: Columns | None = None, opti
     try:
         signature.bind(*range(arguments))
     except TypeError as error:
-        raise ValueError(f"{name} will be called with {arguments} arguments, and cannot be: {error}") from None
+        message = f"{name} will be called with {arguments} arguments, and cannot be: {error}"
+        needed = [each for each in signature.parameters.values() if each.default is each.empty and each.kind < _STAR]
+        if name in ("fn", "filter_fn", "async_fn") and input_col is None and len(needed) > 1:
+            message += f"; for the parts of an item, give input_col={[*range(len(needed))]}, or their names"
+        raise ValueError(message) from None
 
 
 def taking_columns(fn: Callable[..., R], input_col: Columns | None) -> Callable[[Any], R]:

@@ -81,6 +81,8 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
     if compression == "*":
         stream, start = with_start(stream, name)
         kind = known_kind(start)
+        if kind == "zip":
+            raise tarfile.ReadError("the archive is a zip, and no tar: load_from_zip reads it")
     new_decompressor = KINDS[kind].new_decompressor if kind is not None else None
     plain: Any = decompressed(stream, name, new_decompressor) if new_decompressor else stream
     taken = (lambda: plain.raw.taken) if new_decompressor else None

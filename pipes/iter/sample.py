@@ -119,6 +119,7 @@ class _ShardsLimiter(RowLimiter[T]):
     """Yield the first rows of all shards: in each worker, a limit would let as many through for each shard."""
 
     in_main_process = True
+    shown_as = "limit"
 
     def result(self) -> RowLimiter[T]:
         return self

@@ -20,6 +20,7 @@ class Dispatched(IterDataPipe[Any]):
     """
 
     resumes_from_start = False
+    shown_as = "sharding_round_robin_dispatch"
     works_in = "another process"
     transient = ("epoch", "feed", "_position")
     feed: Any

@@ -287,6 +287,14 @@ def test_a_cut_zip_raises(way: Any) -> None:
             contents(load("zip", content[:cut], way))
 
 
+def test_a_zip_among_tars_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", b"a")
+    with pytest.raises(tarfile.ReadError, match="the archive is a zip, and no tar: load_from_zip reads it"):
+        list(IterableWrapper([str(path)]).open_files("rb").load_from_tar())
+
+
 def test_an_encrypted_zip_raises() -> None:
     content = bytearray(zipped({"secret": b"content"}))
     content[6] |= 1  # in the file's own header, and in the archive's directory

@@ -52,6 +52,8 @@ def test_filter_yields_the_items_themselves() -> None:
     [
         (lambda dp: dp.filter(None), TypeError, "filter_fn must be a function or another callable, and is None"),
         (lambda dp: dp.filter(odd, [0, 1]), ValueError, "filter_fn will be called with 2 arguments, and cannot be"),
+        (lambda dp: dp.filter(lambda a, b: a), ValueError, r"; for the parts of an item, give input_col=\[0, 1\], or"),
+        (lambda dp: dp.map(lambda a, b: a), ValueError, r"; for the parts of an item, give input_col=\[0, 1\], or"),
         (lambda dp: dp.filter("x > 1"), TypeError, "filter_fn .*: a reader takes it, as in penstock.read_parquet"),
     ],
 )

@@ -30,6 +30,7 @@ class RowGatherer(IterDataPipe[Any]):
     """
 
     resumes_from_start = False
+    shown_as = "rows gathered in batches"
     _gathers: bool = own(True, saved=False)
 
     def __init__(self, source: IterDataPipe[Any], n: int, batched: bool | None = None) -> None:
