@@ -316,10 +316,10 @@ class DataLoader2(LoaderReports[T]):
         >>> with loader.save_on_interrupt(path):
         ...     for item in loader:
         ...         if item == 2:
-        ...             raise KeyboardInterrupt
+        ...             raise MemoryError
         Traceback (most recent call last):
         ...
-        KeyboardInterrupt
+        MemoryError
         >>> loader.load_state_dict(torch.load(path))
         >>> list(loader)
         [2, 3, 4]
