@@ -43,6 +43,7 @@ _OF_AUTHORS = {
         "schema_after",
         "set_random_state",
         "settle",
+        "shown_as",
         "shows_progress",
         "trace_as_dataframe",
         "tuned",

@@ -17,8 +17,8 @@ SECONDS = 1.2
 FAST, SHARE = 0.2, 4
 """Where a case takes less than so many seconds, the quick run takes at least one in so many."""
 
-RAY, ONE_WITH_RAY = "tests/cluster/", "tests/cluster/test_ray_service.py"
-"""Each of these files starts Ray, which takes long: the quick run takes tests of one only."""
+RAY = "tests/cluster/"
+"""The files here start Ray, which takes long: the quick run takes none of their tests."""
 
 
 def cases_by_test(junit: Path) -> dict[str, int]:
@@ -28,8 +28,7 @@ def cases_by_test(junit: Path) -> dict[str, int]:
         file = case.attrib["classname"].replace(".", "/") + ".py"
         seconds.setdefault(f"{file}::{case.attrib['name'].partition('[')[0]}", []).append(float(case.attrib["time"]))
     cases = {test: _cases_in_time(each) for test, each in sorted(seconds.items()) if sum(each) > SECONDS}
-    others = {test: 0 for test in sorted(seconds) if test.startswith(RAY) and not test.startswith(ONE_WITH_RAY)}
-    return cases | others
+    return cases | {test: 0 for test in sorted(seconds) if test.startswith(RAY)}
 
 
 def _cases_in_time(seconds: list[float]) -> int:

@@ -402,7 +402,7 @@ def test_errors_that_are_hard_to_pickle_reach_the_user():
     with pytest.raises(Awkward, match="it failed") as caught:
         list(numbers([5]).processpool_map(raises_awkward, workers=1))
     assert caught.value.code == 5
-    with pytest.raises(RuntimeError, match="Locked: it has a lock") as caught:
+    with pytest.raises(Locked, match="it has a lock") as caught:
         list(numbers([5]).processpool_map(raises_locked, workers=1))
     assert "in raises_locked" in "".join(traceback.format_exception(caught.value))
 

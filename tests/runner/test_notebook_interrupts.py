@@ -40,7 +40,8 @@ class Notebook:
 
     def run(self, cell: str, interrupted_after: float | None = None) -> str:
         """Run a cell, and return its error's name, or what the expression at its end is, as text."""
-        request = self.client.execute(cell, user_expressions={"last": "repr(last) if 'last' in globals() else ''"})
+        last = {"last": "repr(last) if 'last' in globals() else ''"}
+        request = self.client.execute(cell, user_expressions=last, stop_on_error=False)
         if interrupted_after is not None:
             while self.client.get_iopub_msg(timeout=60)["parent_header"].get("msg_id") != request:
                 pass  # the kernel has begun with the cell
