@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+import error_kinds
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
 from penstock.runner.on_ray import actor_hosts, actors
@@ -569,3 +570,21 @@ def test_resources_that_no_actor_can_have_are_an_error_at_once() -> None:
     ):
         with pytest.raises(ValueError, match="negative"):
             make()
+
+
+def test_an_error_of_any_kind_arrives_as_it_was_raised(fleet: ps.RayFleet, tmp_path: Path) -> None:
+    kinds, number = [*error_kinds.KINDS.values()], tmp_path / "number"
+
+    def fail(item: int) -> int:
+        if item == 3:
+            kinds[int(number.read_text())]()
+        return item
+
+    dp = ps.iter.IterableWrapper(range(5)).sharding_filter().map(fail)
+    with loader(dp, ps.RayReadingService(fleet=fleet)) as reader:
+        for place, kind in enumerate(error_kinds.KINDS):
+            number.write_text(str(place))
+            with pytest.raises(Exception) as caught:  # noqa: PT011
+                list(reader)
+            assert error_kinds.told(caught.value) == error_kinds.told(error_kinds.raised_by(kind)), kind
+            assert any("on 3" in note for note in caught.value.__notes__), kind
