@@ -36,7 +36,7 @@ __all__ = ["ShardPass", "Shards", "sharded", "steps_to_settle"]
 
 T = TypeVar("T")
 
-Seeded = Callable[[int], AbstractContextManager[None]]
+WithSeed = Callable[[int], AbstractContextManager[None]]
 
 _BETWEEN_SEEDS = 0x9E3779B97F4A7C15
 """Step from one item's seed to the next: odd and large, as in SplitMix64 (Steele, Lea, Flood, 2014)."""
@@ -48,7 +48,7 @@ class ShardPass:
     `seeded` returns what makes an item, of the item's number; items that are made again to be skipped are included.
     """
 
-    def __init__(self, chain: Any, position: ShardPosition, seeded: Seeded | None = None) -> None:
+    def __init__(self, chain: Any, position: ShardPosition, seeded: WithSeed | None = None) -> None:
         self.chain = chain
         self._iterator = iter(chain)
         self._position = replace(position)
@@ -83,7 +83,7 @@ class ShardPass:
         close(self._iterator)
 
 
-def _each_seeded(items: Iterator[Any], seeded: Seeded, number: int) -> Iterator[Any]:
+def _each_seeded(items: Iterator[Any], seeded: WithSeed, number: int) -> Iterator[Any]:
     while True:
         with seeded(number):
             try:
@@ -114,7 +114,7 @@ class Shards:
         self.chains: dict[int, Any] = {}
         """The chains being read, as the reset function returned them, if there is one."""
 
-    def begin(self, epoch: Epoch, position: ShardPosition, with_seed: Seeded | None = None) -> ShardPass:
+    def begin(self, epoch: Epoch, position: ShardPosition, with_seed: WithSeed | None = None) -> ShardPass:
         """Begin a pass over a shard at its position; each item is made within `with_seed`, of a seed of its own."""
         chain = self._made.get(position.shard)
         if chain is None:

@@ -8,8 +8,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +56,21 @@ def use(loader: ps.DataLoader2[Any], stop: int, act: Callable[[], object] = inte
             act()
 
 
+def use_all(loader: ps.DataLoader2[Any], used: list[Any]) -> None:
+    for item in loader:
+        used.append(item)
+
+
 def fail() -> None:
     raise OverflowError
 
 
-@contextmanager
-def interrupted_within(seconds: float) -> Iterator[None]:
-    """Send Ctrl-C at some time in the block, or at its end."""
+def interrupted_within(seconds: float, act: Callable[[], object]) -> None:
+    """Call a function, and send Ctrl-C while it runs, or at its end."""
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
     try:
         timer.start()
-        yield
+        act()
         timer.join()
         time.sleep(0.01)
     except KeyboardInterrupt:
@@ -82,8 +85,8 @@ def test_an_iterator_reads_on_after_interrupts_at_any_instruction(service: str, 
     with loader_of(service, dp) as loader:
         iterator, read = iter(loader), list[Any]()
         for _ in range(times):
-            with interrupted_within(generator.random() * 0.02):
-                read.extend(iterator)  # in C: what the iterator has handed out is in the list
+            # In C: what the iterator has handed out is in the list.
+            interrupted_within(generator.random() * 0.02, lambda: read.extend(iterator))
         read.extend(iterator)
     assert read == expected
 
@@ -98,9 +101,7 @@ def test_the_state_after_an_interrupt_at_any_instruction_has_what_the_program_is
     for _ in range(times):
         read: list[Any] = []
         with loader_of(service, dp) as loader:
-            with interrupted_within(generator.random() * 0.05):
-                for item in loader:
-                    read.append(item)
+            interrupted_within(generator.random() * 0.05, lambda: use_all(loader, read))  # noqa: B023
             state = loader.state_dict()
         rest = rest_of(state, service, dp) if not state["epoch"] else []
         done = len(expected) - len(rest)
