@@ -23,6 +23,7 @@ def shuffled(n: int) -> Any:
 
 CHAINS: dict[str, Callable[[], Any]] = {
     "cycle of nothing": lambda: numbers(0).cycle(3),
+    "no cycle": lambda: numbers(3).cycle(0),
     "cycle of torch's": lambda: TorchIterableWrapper("ab").cycle(2),
     "concat of one cycle twice": lambda: (lambda dp: dp.concat(dp))(shuffled(2).cycle(2)),
     "cycle of repeat of concat": lambda: (lambda dp: dp.concat(numbers(1), dp))(shuffled(2)).repeat(2).cycle(2),
