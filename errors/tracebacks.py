@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import CodeType, TracebackType
 from typing import Any
 
-__all__ = ["RemoteTraceback", "fold_traceback", "folded", "shorten_traceback"]
+__all__ = ["RemoteTraceback", "fold_traceback", "folded_traceback", "shorten_traceback"]
 
 _WITHOUT_SOURCE = re.compile(r'^( *)File "([^"\n]+)", line (\d+), in (.*)\n(?!\1  )', re.MULTILINE)
 
@@ -17,10 +17,10 @@ _WITHOUT_SOURCE = re.compile(r'^( *)File "([^"\n]+)", line (\d+), in (.*)\n(?!\1
 def fold_traceback(error: BaseException) -> None:
     """Remove frames of ours from a traceback, but the one that raised the error, and the first, which passes it on."""
     if (first := error.__traceback__) is not None:
-        first.tb_next = folded(first.tb_next, isinstance(error, KeyboardInterrupt))
+        first.tb_next = folded_traceback(first.tb_next, isinstance(error, KeyboardInterrupt))
 
 
-def folded(traceback: TracebackType | None, is_interrupt: bool = False) -> TracebackType | None:
+def folded_traceback(traceback: TracebackType | None, is_interrupt: bool = False) -> TracebackType | None:
     """Return a traceback without frames of ours, but the one that raised the error; an interrupt may fall anywhere."""
     kept: list[TracebackType] = []
     while traceback is not None:

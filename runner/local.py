@@ -10,7 +10,7 @@ from ..registry import capture, copy_of, flatten, walk
 from ..state.foreign import declares
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
-from .seeds import generators_seeded, may_draw
+from .seeds import isolated_generators, may_draw
 from .shards import ShardPass, Shards
 from .workers.dispatch import Dispatch, LocalFeed, divided
 from .workers.dispatched import connect_feeds
@@ -43,7 +43,7 @@ class LocalShards:
         self._epoch += 1
         epoch = replace(epoch, number=self._epoch)
         # A thread that reads ahead shares the generators with the program.
-        seeded = generators_seeded if self._may_draw and not self._reads_ahead else None
+        seeded = isolated_generators if self._may_draw and not self._reads_ahead else None
         self._passes = {position.shard: self._shards.begin(epoch, position, seeded) for position in positions}
 
     def _chain_of(self, shard: int) -> Any:

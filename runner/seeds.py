@@ -21,9 +21,9 @@ from ..state.graph import DataPipe
 __all__ = [
     "SeedGenerator",
     "dist_share_seed",
-    "generators_seeded",
+    "isolated_generators",
     "may_draw",
-    "process_seeded",
+    "seed_process",
     "set_datapipes_seed",
     "set_graph_random_seed",
 ]
@@ -123,13 +123,13 @@ _own_numpy = np.random.MT19937(0)
 
 
 @contextmanager
-def generators_seeded(seed: int) -> Iterator[None]:
+def isolated_generators(seed: int) -> Iterator[None]:
     """Seed the global generators for the block, and keep what the program has drawn from them."""
     of_torch, of_random = torch.default_generator.get_state(), random.getstate()
     of_numpy = np.random.get_bit_generator()  # type: ignore[attr-defined]  # NumPy has no stubs of these
     try:
         np.random.set_bit_generator(_own_numpy)  # type: ignore[attr-defined]
-        process_seeded(seed)
+        seed_process(seed)
         yield
     finally:
         np.random.set_bit_generator(of_numpy)  # type: ignore[attr-defined]
@@ -158,7 +158,7 @@ def _is_ours(code: Any) -> bool:
 _NOTHING = nullcontext()
 
 
-def process_seeded(seed: int) -> AbstractContextManager[None]:
+def seed_process(seed: int) -> AbstractContextManager[None]:
     """Seed the global generators of random, NumPy and torch, on the CPU, in a process that has no other use of them."""
     random.seed(seed)
     np.random.seed(seed % 2**32)

@@ -25,7 +25,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from ..errors.optional import PREPARATIONS
-from ..errors.tracebacks import RemoteTraceback, folded
+from ..errors.tracebacks import RemoteTraceback, folded_traceback
 
 __all__ = [
     "context_for",
@@ -257,13 +257,13 @@ def pickled_error(error: BaseException) -> bytes:
 
     A RuntimeError that describes it replaces an error that cannot be pickled.
     """
-    error.__traceback__ = folded(error.__traceback__)
+    error.__traceback__ = folded_traceback(error.__traceback__)
     shown = traceback.TracebackException.from_exception(error)
     # Without the last lines, which repeat the error's message.
     cause = RemoteTraceback("".join([*shown.format()][: -len([*shown.format_exception_only()])]))
     notes = [*getattr(error, "__notes__", ())]
     with suppress(Exception):
-        pickled = bytes(cloudpickle.dumps((_AsMade(_with_notes, error, notes), cause)))
+        pickled = bytes(cloudpickle.dumps((_Call(_with_notes, error, notes), cause)))
         if _as_text(cloudpickle.loads(pickled)[0]) == _as_text(error):
             return pickled
     with suppress(Exception):
@@ -274,8 +274,8 @@ def pickled_error(error: BaseException) -> bytes:
     return bytes(cloudpickle.dumps((stand_in, cause)))
 
 
-class _AsMade:
-    """Pickles as what a function returns."""
+class _Call:
+    """Pickles as the result of a call."""
 
     def __init__(self, make: Callable[..., BaseException], *arguments: Any) -> None:
         self._parts = make, arguments
@@ -312,7 +312,7 @@ def _value_of(part: Any) -> Any:
         return part
     attributes = {name: value for name, value in _attributes(part).items() if _pickles(value)}
     arguments = (*map(_value_of, part.args),)
-    return _AsMade(_by_value, type(part), arguments, attributes, [*getattr(part, "__notes__", ())])
+    return _Call(_by_value, type(part), arguments, attributes, [*getattr(part, "__notes__", ())])
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:

@@ -12,19 +12,19 @@ from typing import Any
 
 from .position import Requests
 
-__all__ = ["begin_watching", "watched"]
+__all__ = ["install_handler", "recorded_interrupts"]
 
-_watched: weakref.WeakSet[Requests] = weakref.WeakSet()
+_epochs: weakref.WeakSet[Requests] = weakref.WeakSet()
 """The requests of all epochs under way."""
 _before: Any = None
 """The handler of the program, which ours calls."""
 
 
 @contextmanager
-def watched(requests: Requests) -> Iterator[None]:
+def recorded_interrupts(requests: Requests) -> Iterator[None]:
     """Record interrupts of the program while an epoch is under way, and that it failed if the epoch does."""
-    _watched.add(requests)
-    begin_watching()
+    _epochs.add(requests)
+    install_handler()
     try:
         yield
     except GeneratorExit:
@@ -33,12 +33,12 @@ def watched(requests: Requests) -> Iterator[None]:
         requests.interrupt()
         raise
     finally:
-        _watched.discard(requests)
-        if not _watched:
-            _end_watching()
+        _epochs.discard(requests)
+        if not _epochs:
+            _restore_handler()
 
 
-def begin_watching() -> None:
+def install_handler() -> None:
     """Let interrupts be recorded, if this is the main thread; a notebook sets its own handler in each cell."""
     global _before
     handler = signal.getsignal(signal.SIGINT)
@@ -47,7 +47,7 @@ def begin_watching() -> None:
         signal.signal(signal.SIGINT, _on_interrupt)
 
 
-def _end_watching() -> None:
+def _restore_handler() -> None:
     if signal.getsignal(signal.SIGINT) is _on_interrupt and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _before)
 
@@ -56,6 +56,6 @@ def _on_interrupt(number: int, frame: FrameType | None) -> None:
     try:
         _before(number, frame)
     except BaseException:  # else the program only takes note, and goes on
-        for requests in [*_watched]:
+        for requests in [*_epochs]:
             requests.interrupt()
         raise

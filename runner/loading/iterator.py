@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 from ...errors.notes import describe_item
 from ...errors.tracebacks import fold_traceback
 from ...registry import close, expect_whole
-from .interrupts import begin_watching
+from .interrupts import install_handler
 from .position import Requests
 
 __all__ = ["DataLoader2Iterator", "PauseIteration"]
@@ -46,7 +46,7 @@ class DataLoader2Iterator(Iterator[T]):
         self._left: int | None = None
 
     def __iter__(self) -> Self:
-        begin_watching()
+        install_handler()
         return self
 
     def __next__(self) -> T:

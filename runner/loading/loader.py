@@ -25,7 +25,7 @@ from ...views.run import run_loader
 from ...workers.ranks import telling_other_ranks
 from ..seeds import SeedGenerator
 from ..services import InProcessReadingService, ReadingServiceInterface
-from .interrupts import watched
+from .interrupts import recorded_interrupts
 from .iterator import DataLoader2Iterator
 from .merging import reader_below
 from .position import LoaderPosition, Requests, load_position
@@ -217,7 +217,12 @@ class DataLoader2(LoaderStates[T]):
         if self._read is None:
             self._shut_down = True
             return
-        last_state = self._own_state(self._position.now(self._read)) if self._under_way else None
+        last_state: dict[str, Any] | str | None = None
+        if self._under_way:
+            try:
+                last_state = self._own_state(self._position.now(self._read))
+            except Exception as error:  # such as a source without an order: the workers end all the same
+                last_state = f"{type(error).__name__}: {error}"
         # Raises if another thread is reading, and leaves its epoch alone.
         self._end_epoch_under_way(f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}")
         self._last_state, self._shut_down = last_state, True
@@ -245,7 +250,7 @@ class DataLoader2(LoaderStates[T]):
     def _one_epoch(self, items: Iterator[T], requests: Requests) -> Generator[T, None, None]:
         items = after(items, self._position.skip)
         position = self._position.begun(self._read, requests)
-        with watched(requests):
+        with recorded_interrupts(requests):
             # Here and below: an interrupt falls before or after several assignments without a call.
             self._position, self._under_way = position, True
             with self._progress_bar():

@@ -36,8 +36,8 @@ class LoaderStates(LoaderReports[T]):
         """The seed set during an epoch, for later epochs."""
         self._under_way = False
         self._position = LoaderPosition()
-        self._last_state: dict[str, Any] | None = None
-        """The state in the epoch during which the loader was shut down."""
+        self._last_state: dict[str, Any] | str | None = None
+        """The state in the epoch during which the loader was shut down, or why there is none."""
 
     def seed(self, seed: int) -> None:
         """Set the seed that all epochs' seeds derive from; the next epoch is the first again."""
@@ -70,6 +70,9 @@ class LoaderStates(LoaderReports[T]):
                     "the loader was shut down, and the ranks no longer meet: merge_state_dicts merges what "
                     "state_dict(local=True) returns on each"
                 )
+            if before_last or isinstance(self._last_state, str):
+                why = "only the last position is kept" if before_last else self._last_state
+                raise RuntimeError(f"the loader was shut down in the middle of an epoch: {why}")
             return in_one_piece(self._last_state)
         if rank_sync is not None and not local:
             if self._position.is_interrupted:

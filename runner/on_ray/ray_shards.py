@@ -26,7 +26,7 @@ from ...pipes.columns.to_arrow import rows_in
 from ...registry import IterDataPipe, PassPath, add_error_context
 from ..options import Division, ReadOptions, WorkerInfo
 from ..positions import Epoch, ShardPosition
-from ..seeds import process_seeded
+from ..seeds import seed_process
 from ..shards import ShardPass, Shards
 from ..workers.dispatch import Dispatch, LocalFeed, divided
 from ..workers.dispatched import connect_feeds
@@ -109,7 +109,7 @@ def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: i
     dispatch = Dispatch(streams, division)
     connect_feeds(chain, lambda stream: LocalFeed(dispatch, stream, shard))
     shards = Shards(lambda _: chain, division, WorkerInfo(division.num_shards, shard), ReadOptions())
-    return shards.begin(Epoch(1, seed, PassPath(epoch)), ShardPosition(shard), process_seeded)
+    return shards.begin(Epoch(1, seed, PassPath(epoch)), ShardPosition(shard), seed_process)
 
 
 def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any]:

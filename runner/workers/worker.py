@@ -17,7 +17,7 @@ from ...registry import copy_of
 from ...workers.processes import end_with_parent, refuse_breakpoints
 from ...workers.transport import receive_parcel_descriptor
 from ..options import Division, ReadOptions, WorkerInfo
-from ..seeds import process_seeded
+from ..seeds import seed_process
 from ..shards import Shards
 from .dispatch import RemoteFeed, StreamSender
 from .dispatched import connect_feeds
@@ -101,7 +101,7 @@ def _sender_of_shards(
     return Sender(
         connection,
         setup.max_blocks,
-        partial(Shards(chain_of, division, worker, options).begin, with_seed=process_seeded),
+        partial(Shards(chain_of, division, worker, options).begin, with_seed=seed_process),
         lambda shard: f"{setup.name}, shard {shard} of {division.num_shards}",
         watch,
         f"worker {worker.worker_id} (worker process {os.getpid()})",

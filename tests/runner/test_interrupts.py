@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import penstock as ps
+from penstock.registry import own
 
 # Python drops an interrupt that falls in a callback of the garbage collector, such as Hypothesis's, and pytest warns.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -196,6 +197,26 @@ def test_the_position_outlives_the_loader(service: str, before: int) -> None:
     with loader_of(service) as loader:
         assert list(loader) == expected
     assert loader.state_dict()["epoch"] == 1
+
+
+def test_a_loader_whose_state_cannot_be_taken_is_shut_down_all_the_same() -> None:
+    class Stateless(ps.IterDataPipe[Any]):
+        resumes_from_start = False
+        held = own(None)
+
+        def __iter__(self) -> Iterator[Any]:
+            self.held = object()
+            yield from range(3)
+
+    loader = loader_of(dp=Stateless())
+    with loader:
+        next(iter(loader))
+    with pytest.raises(RuntimeError, match="was shut down in the middle of an epoch: NotPlain"):
+        loader.state_dict()
+    with loader_of() as whole:
+        next(iter(whole))
+    with pytest.raises(RuntimeError, match="only the last position is kept"):
+        whole.state_dict(before_last=True)
 
 
 def test_an_interrupt_before_the_first_item_leaves_the_beginning() -> None:
