@@ -13,8 +13,8 @@ import tempfile
 import threading
 import traceback
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import connection as mp_connection
 from multiprocessing import forkserver, parent_process, process, resource_tracker, spawn
 from multiprocessing.context import BaseContext
@@ -177,13 +177,30 @@ def start_server(preload: str) -> None:
         _start_fork_server()
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block: a fork server ends where a request to it is cut."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *interrupt: held.append(interrupt))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])
+
+
 def start(starting: BaseProcess) -> None:
     """Start a process, also from a daemon, such as a loader's worker.
 
     Daemons may not have children, which they would leave behind; ours end with their parent.
     """
     me = multiprocessing.current_process()
-    with lock:
+    with lock, _interrupts_held():
         daemon = me.daemon
         _starting.ours = True
         try:

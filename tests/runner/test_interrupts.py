@@ -26,7 +26,13 @@ SERVICES: dict[str, Callable[[], Any]] = {
     "reading ahead": lambda: ps.InProcessReadingService(prefetch_cnt=5),
     "one worker": lambda: ps.MultiProcessingReadingService(num_workers=1, num_shards=3),
     "two workers": lambda: ps.MultiProcessingReadingService(num_workers=2, num_shards=3),
+    "three workers": lambda: ps.MultiProcessingReadingService(num_workers=3, num_shards=3),
 }
+
+
+MANY = max(int(os.environ.get("PENSTOCK_CASES", "100")) // 100, 1)
+TRIALS = [("here", 60 * MANY), ("reading ahead", 20 * MANY), ("two workers", 3 * MANY)]
+"""How often scripts are interrupted: with 2,000 cases, 3,320 times in two tests."""
 
 
 def chain(items: int = 600) -> ps.IterDataPipe[Any]:
@@ -78,7 +84,7 @@ def interrupted_within(seconds: float, act: Callable[[], object]) -> None:
         timer.join()
 
 
-@pytest.mark.parametrize(("service", "times"), [("here", 60), ("reading ahead", 20), ("two workers", 3)])
+@pytest.mark.parametrize(("service", "times"), TRIALS)
 def test_an_iterator_reads_on_after_interrupts_at_any_instruction(service: str, times: int) -> None:
     generator, dp = random.Random(service), chain(20_000)
     with loader_of(service, dp) as loader:
@@ -92,7 +98,7 @@ def test_an_iterator_reads_on_after_interrupts_at_any_instruction(service: str, 
     assert read == expected
 
 
-@pytest.mark.parametrize(("service", "times"), [("here", 60), ("reading ahead", 20), ("two workers", 3)])
+@pytest.mark.parametrize(("service", "times"), TRIALS)
 def test_the_state_after_an_interrupt_at_any_instruction_has_what_the_program_is_done_with(
     service: str, times: int
 ) -> None:

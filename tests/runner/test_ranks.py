@@ -184,6 +184,30 @@ with loader(30, 6) as reading:
         assert items[:-1] + rest == [s + 6 * n for n in range(5) for s in range(rank, 6, 2)]
 
 
+def test_an_error_of_any_kind_comes_on_its_rank_as_it_was_raised(tmp_path: Path) -> None:
+    code = """
+from error_kinds import KINDS, raised_by, told as known
+for workers in (0, 1):
+    kind = ""
+    path = __file__ + str(rank)
+    def fail(item):
+        if item > 3:
+            KINDS[open(path).read()]()
+        return item
+    with loader(0, 2, ps.iter.IterableWrapper(range(8)).sharding_filter().map(fail), workers=workers) as reading:
+        for kind in KINDS:
+            with open(path, "w") as file:
+                file.write(kind)
+            try:
+                list(reading)
+            except Exception as error:
+                if known(error) != known(raised_by(kind)) or not any("raised in Mapper" in n for n in error.__notes__):
+                    say([workers, kind, repr(error), error.__notes__])
+say("done")
+"""
+    assert both(tmp_path, code, seconds=90) == [["done"]] * 2
+
+
 def test_ranks_that_are_interrupted_at_different_items_have_one_state_of_what_all_are_done_with(tmp_path: Path) -> None:
     code = """
 import os, signal, threading
