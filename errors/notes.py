@@ -10,7 +10,7 @@ import torch
 from .secrets import Short, without_secrets
 from .short_values import array_in_words, date_in_words, table_in_words
 
-__all__ = ["PREFIX", "add_note", "describe_item", "key_of", "notes_of"]
+__all__ = ["PREFIX", "add_note", "all_notes_of", "describe_item", "key_of", "notes_of"]
 
 PREFIX = "penstock: "
 """The beginning of each note that tells where an error was raised."""
@@ -31,7 +31,15 @@ def add_note(error: BaseException, note: str) -> None:
 
 def notes_of(error: BaseException) -> list[str]:
     """Return the notes that this module added to an error."""
-    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note.startswith(PREFIX)]
+    return [note for note in all_notes_of(error) if isinstance(note, str) and note.startswith(PREFIX)]
+
+
+def all_notes_of(error: BaseException) -> list[str]:
+    """Return the notes of an error, also of one whose class fails to look up attributes."""
+    try:
+        return [*getattr(error, "__notes__", ())]
+    except Exception:
+        return []
 
 
 def describe_item(item: object) -> str:

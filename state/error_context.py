@@ -7,7 +7,7 @@ import math
 import threading
 import traceback
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -55,7 +55,8 @@ def add_error_context(
     """
     if notes_of(error):
         return
-    hide_secrets(error)
+    with suppress(Exception):  # its class may fail to look up attributes
+        hide_secrets(error)
     try:
         add_note(error, _where(pipe, item, provenance))
     except Exception:  # a failing repr of an item or argument must not replace the error

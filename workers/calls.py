@@ -280,7 +280,9 @@ def _packed_answer(line: _CallLine, act: Callable[[Any], Any], packed: _Packed) 
     try:
         result = act(line.unpacked(packed))
         return line.packed((result, None), "what fn returned")
-    except (Exception, KeyboardInterrupt) as error:
+    except SystemExit:
+        raise
+    except BaseException as error:
         return _as_parcel(cloudpickle.dumps((None, pickled_error(error))))
 
 

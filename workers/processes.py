@@ -24,6 +24,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ..errors.notes import all_notes_of
 from ..errors.optional import PREPARATIONS
 from ..errors.tracebacks import RemoteTraceback, folded_traceback
 
@@ -274,11 +275,19 @@ def pickled_error(error: BaseException) -> bytes:
 
     A RuntimeError that describes it replaces an error that cannot be pickled.
     """
+    try:
+        return _pickled(error)
+    except Exception as failure:  # its class fails to look up attributes
+        text = f"{type(error).__name__}: the error could not be pickled, nor described: {type(failure).__name__}"
+        return bytes(cloudpickle.dumps((RuntimeError(text), None)))
+
+
+def _pickled(error: BaseException) -> bytes:
     error.__traceback__ = folded_traceback(error.__traceback__)
     shown = traceback.TracebackException.from_exception(error)
     # Without the last lines, which repeat the error's message.
     cause = RemoteTraceback("".join([*shown.format()][: -len([*shown.format_exception_only()])]))
-    notes = [*getattr(error, "__notes__", ())]
+    notes = all_notes_of(error)
     with suppress(Exception):
         pickled = bytes(cloudpickle.dumps((_Call(_with_notes, error, notes), cause)))
         if _as_text(cloudpickle.loads(pickled)[0]) == _as_text(error):
@@ -313,7 +322,9 @@ def _by_value(
 ) -> BaseException:
     """Return an error without calling its `__init__`, which may take other arguments than its `args`."""
     builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-    error: BaseException = builtin.__new__(kind, *arguments)
+    # A group takes a text and errors, whatever else its subclass takes.
+    taken = arguments[:2] if issubclass(kind, BaseExceptionGroup) else arguments
+    error: BaseException = builtin.__new__(kind, *taken)
     error.args = arguments
     for name, value in attributes.items():
         with suppress(AttributeError, TypeError):  # read-only
@@ -329,7 +340,7 @@ def _value_of(part: Any) -> Any:
         return part
     attributes = {name: value for name, value in _attributes(part).items() if _pickles(value)}
     arguments = (*map(_value_of, part.args),)
-    return _Call(_by_value, type(part), arguments, attributes, [*getattr(part, "__notes__", ())])
+    return _Call(_by_value, type(part), arguments, attributes, all_notes_of(part))
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:

@@ -129,8 +129,8 @@ class Threads:
                 atexit.register(self.stop)
             number = len(self._threads)
             thread = threading.Thread(target=self._work, args=(number,), name=f"{self._name}_{number}", daemon=True)
+            self._threads.append(thread)  # first: Ctrl-C may fall while it starts, and `stop` is to know of it
             thread.start()
-            self._threads.append(thread)
         if self._observer is not None:
             self._observer.threads = max(self._observer.threads, len(self._threads))
 

@@ -224,7 +224,10 @@ class DataLoader2(LoaderStates[T]):
             except Exception as error:  # such as a source without an order: the workers end all the same
                 last_state = f"{type(error).__name__}: {error}"
         # Raises if another thread is reading, and leaves its epoch alone.
-        self._end_epoch_under_way(f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}")
+        self._end_epoch_under_way(
+            f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}: "
+            "another loader reads on from its state_dict()"
+        )
         self._last_state, self._shut_down = last_state, True
         self.reading_service.finalize()
 

@@ -220,7 +220,9 @@ class Sender:
             last = self._report_on(shard, reading.chain)
             self._send(Message(shard, ended=True, report=last, reading=self._reading))
             return
-        except (Exception, KeyboardInterrupt) as error:  # Ctrl-C goes to the main process: a function raised it
+        except SystemExit:
+            raise
+        except BaseException as error:  # Ctrl-C goes to the main process: a function raised it
             self._fail(position, error)
             return
         made = time.perf_counter()

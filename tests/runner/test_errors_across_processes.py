@@ -72,6 +72,49 @@ def test_what_cannot_travel_at_all_is_told_in_words() -> None:
     assert "ValueError: <unlocked _thread.lock" in str(arrived)
 
 
+class OwnGroup(ExceptionGroup):
+    def __new__(cls, text: str, errors: list[Exception], code: int) -> OwnGroup:
+        made = super().__new__(cls, text, errors)
+        made.code = code  # type: ignore[attr-defined]
+        return made
+
+
+class Unknown(Exception):
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("nothing is known")
+
+
+class Base(BaseException):
+    pass
+
+
+def test_a_group_of_a_users_class_arrives_with_its_errors() -> None:
+    arrived, _ = cloudpickle.loads(pickled_error(OwnGroup("text", [ValueError(1)], 9)))
+    assert type(arrived) is OwnGroup
+    assert (arrived.code, repr(arrived.exceptions)) == (9, "(ValueError(1),)")
+
+
+@pytest.mark.parametrize("way", ["workers", "processpool_map"])
+def test_an_error_that_ends_no_process_elsewhere_ends_none_there(way: str) -> None:
+    def fail(error: BaseException) -> Callable[[int], int]:
+        def failing(item: int) -> int:
+            raise error
+
+        return failing
+
+    with reader(way, fail(Base("text"))) as whole, pytest.raises(Base, match="text"):  # type: ignore[arg-type]
+        list(whole)
+
+    def unknown(item: int) -> int:
+        raise Unknown
+
+    with (
+        reader(way, unknown) as whole,  # type: ignore[arg-type]
+        pytest.raises(RuntimeError, match="Unknown: the error could not be pickled, nor described"),
+    ):
+        list(whole)
+
+
 @pytest.mark.parametrize("way", ["workers", "processpool_map", "threadpool_map"])
 def test_an_interrupt_that_a_function_raises_names_operator_and_item(way: str, tmp_path: Path) -> None:
     def interrupt(item: int) -> int:
