@@ -8,9 +8,10 @@ from typing import Any
 
 from ..registry import capture, copy_of, flatten, walk
 from ..state.foreign import declares
+from ..state.generators import isolated_generators
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
-from .seeds import isolated_generators, may_draw
+from .seeds import may_draw
 from .shards import ShardPass, Shards
 from .workers.dispatch import Dispatch, LocalFeed, divided
 from .workers.dispatched import connect_feeds

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import random
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable
 from numbers import Number
 from types import NoneType
 from typing import Any
@@ -21,9 +19,7 @@ from ..state.graph import DataPipe
 __all__ = [
     "SeedGenerator",
     "dist_share_seed",
-    "isolated_generators",
     "may_draw",
-    "seed_process",
     "set_datapipes_seed",
     "set_graph_random_seed",
 ]
@@ -118,25 +114,6 @@ def dist_share_seed(seed: int, process_group: dist.ProcessGroup | None = None) -
     return int(shared.item())
 
 
-_own_numpy = np.random.MT19937(0)
-"""The generator of NumPy's functions while an item is made: to copy the state of the program's would take 180 µs."""
-
-
-@contextmanager
-def isolated_generators(seed: int) -> Iterator[None]:
-    """Seed the global generators for the block, and keep what the program has drawn from them."""
-    of_torch, of_random = torch.default_generator.get_state(), random.getstate()
-    of_numpy = np.random.get_bit_generator()  # type: ignore[attr-defined]  # NumPy has no stubs of these
-    try:
-        np.random.set_bit_generator(_own_numpy)  # type: ignore[attr-defined]
-        seed_process(seed)
-        yield
-    finally:
-        np.random.set_bit_generator(of_numpy)  # type: ignore[attr-defined]
-        random.setstate(of_random)
-        torch.default_generator.set_state(of_torch)
-
-
 def may_draw(chain: DataPipe) -> bool:
     """Say whether making an item may draw from global generators: a step is not ours, or has a function of others."""
     parts = walk(chain)
@@ -153,14 +130,3 @@ def _is_foreign_code(value: object) -> bool:
 
 def _is_ours(code: Any) -> bool:
     return str(getattr(code, "__module__", "")).startswith(_OURS)
-
-
-_NOTHING = nullcontext()
-
-
-def seed_process(seed: int) -> AbstractContextManager[None]:
-    """Seed the global generators of random, NumPy and torch, on the CPU, in a process that has no other use of them."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 100 µs to query devices
-    return _NOTHING

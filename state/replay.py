@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from ..errors.closing import close
 from ..errors.notes import describe_item
 from .fields import NotPlain, Tally
+from .generators import reseed
 from .graph import trampoline
 from .node import Node, ReadFrom
 
@@ -29,6 +30,7 @@ __all__ = [
     "after",
     "check_value",
     "collect",
+    "expect_more",
     "expect_same_order",
     "known",
 ]
@@ -50,8 +52,6 @@ _MOST_SNAPSHOTS = 512
 _SHARE_OF_PRUNING = 0.125
 """The share of the snapshot time for finding snapshots no longer needed."""
 
-_FEWER = "the source gave fewer items than when the state was taken"
-
 _PLAIN = (str, bytes, int, float, type(None), PurePath)
 _MOST_PARTS, _MOST_CHARACTERS = 16, 1000
 
@@ -70,10 +70,10 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
     tally = Tally()
     others = tally.follow(islice(items, number))
     found = deque(others if drop is None else map(drop, others), maxlen=int(last is not None))  # consumed in C
-    if tally.items < number:
-        raise RuntimeError(_FEWER)
+    expect_more(number - tally.items)
     if found:
         expect_same_order(found.pop(), last)
+    reseed()
     yield from ()
 
 
@@ -352,14 +352,20 @@ class Reading(Generic[T]):
             for number, item in islice(self._numbered, self._pulled_before - log.first):
                 if number in wanted:
                     found[number] = item
+            reseed()
         log.needed = needed
         if too_old := sorted(number for number in wanted if number < log.first):
             raise RuntimeError(
                 f"item {too_old[0]} is asked for again, and keep_from declared only those from {log.first} on"
             )
-        if len(found) < len(wanted):
-            raise RuntimeError(_FEWER)
+        expect_more(len(wanted) - len(found))
         return found
+
+
+def expect_more(lacking: int) -> None:
+    """Raise RuntimeError if a source lacks items that it had when the state was taken."""
+    if lacking > 0:
+        raise RuntimeError("the source gave fewer items than when the state was taken")
 
 
 def check_value(item: object) -> int | None:
@@ -386,5 +392,6 @@ def expect_same_order(item: object, last: int | None) -> None:
         raise RuntimeError(
             f"the state was taken after another item than {describe_item(item)}: the source now has other items, or "
             "another order, so some items would come twice and others never. Give it the same order, for example by "
-            "sorted(…); load_state_dict(state, strict=False) goes on anyway"
+            "sorted(…), and a seed of its own if it draws at random; load_state_dict(state, strict=False) goes on "
+            "anyway"
         )

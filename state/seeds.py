@@ -7,9 +7,7 @@ its earlier passes.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count, islice
 from typing import Any, NamedTuple, Self
 
@@ -27,7 +25,6 @@ __all__ = [
     "Seeded",
     "derive_seed",
     "fixed_inner_seeds",
-    "generators_kept",
     "has_seeds",
     "inner_seeds",
     "seed_foreign",
@@ -176,18 +173,6 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
         elif has_seeds(step):
             seeds = inner_seeds(step).set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
             seeds._first_epoch = first_epoch
-
-
-@contextmanager
-def generators_kept() -> Iterator[None]:
-    """Leave the program's random generators as they were, whatever the block draws: Python's, NumPy's and torch's."""
-    of_python, of_numpy = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            random.setstate(of_python)
-            np.random.set_state(of_numpy)
 
 
 def has_seeds(pipe: Any) -> bool:

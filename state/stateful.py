@@ -11,7 +11,7 @@ from .fields import StateField, Tally
 from .foreign import OurPipe
 from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Reading, expect_same_order, known
+from .replay import Reading, expect_more, expect_same_order, known
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step
@@ -46,10 +46,12 @@ class Stateful(OurPipe):
         assert self._pass is not None, "a source is read in a pass, that is in __iter__"
         return self._pass.read(source, drop)
 
-    def _expect_last(self, item: Any) -> None:
-        """Raise RuntimeError if a resumed pass begins after another item: the source has another order now."""
-        if self._pass is not None:
-            expect_same_order(item, self._pass.last_before)
+    def _expect_last(self, before: int, last: Iterable[Any]) -> None:
+        """Raise RuntimeError if a pass that resumes after `before` items finds none, or another as the last of them."""
+        found = [*last]
+        expect_more(int(before > 0) - len(found))
+        if found and self._pass is not None:
+            expect_same_order(found[0], self._pass.last_before)
 
     def _source_ended(self, source: Any) -> None:
         """Record that a source has ended: reading it again begins a new pass."""

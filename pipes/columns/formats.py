@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors.hints import hint_on_argument
 from ...errors.notes import add_note
+from ...state.replay import expect_more
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -79,7 +80,7 @@ class ParquetFormat(ColumnFormat):
         self.schema = self._file.schema_arrow
 
     def parts(self, first: int) -> range:
-        return range(first, self.footer.num_row_groups)
+        return _numbers(first, self.footer.num_row_groups)
 
     def matching(self, expression: pc.Expression, known: pc.Expression, schema: pa.Schema) -> set[int]:
         """Return the row groups that may have matching rows, by the statistics in the footer."""
@@ -114,6 +115,12 @@ class ParquetFormat(ColumnFormat):
         return None
 
 
+def _numbers(first: int, parts: int) -> range:
+    """Return the numbers of the parts from `first` on; RuntimeError if a resumed pass has read more than there are."""
+    expect_more(first - parts)
+    return range(first, parts)
+
+
 def expect_all_rows(footer: pq.FileMetaData) -> None:
     """Raise `pyarrow.ArrowInvalid` where the rows of the row groups do not add up to those of the file.
 
@@ -137,7 +144,7 @@ class OrcFormat(ColumnFormat):
         self.schema = self._file.schema
 
     def parts(self, first: int) -> Iterable[int]:
-        return range(first, self._file.nstripes)
+        return _numbers(first, self._file.nstripes)
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
         import pyarrow as pa
@@ -271,7 +278,7 @@ class IpcFileFormat(ColumnFormat):
         self.schema = self._file.schema
 
     def parts(self, first: int) -> Iterable[int]:
-        return range(first, self._file.num_record_batches)
+        return _numbers(first, self._file.num_record_batches)
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
         import pyarrow as pa

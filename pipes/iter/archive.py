@@ -8,11 +8,11 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from itertools import islice
 from typing import IO, Any, ClassVar, TypeVar
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...registry.traits import Trait
+from ...state.replay import after
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
 from ...storage.streaming.zips import opened_part, opened_zip
@@ -88,7 +88,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         archive = OpenArchive(stream, self.damaged, self._most_at_once)
         try:
             expect_bytes(stream)
-            for member in islice(self._members(stream, archive.opened), self.given, None):
+            for member in after(iter(self._members(stream, archive.opened)), self.given):
                 name = f"{checked_path(path)}/{inner_path(member.name)}"
                 file = archive.read(member, name)
                 self.given += 1

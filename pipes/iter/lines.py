@@ -19,6 +19,7 @@ from ...registry import (
     functional_datapipe,
     own,
 )
+from ...state.replay import after
 from ..bases.input_columns import check_function
 from ..files.streams import close_parts, path_and, path_and_stream
 
@@ -73,8 +74,7 @@ class StreamParser(IterDataPipe[Any]):
             if not self.error_policy.keep(pair):
                 continue
             try:
-                parts = iter(parts_of(pair))
-                next(islice(parts, self.given.items, self.given.items), None)
+                parts = after(iter(parts_of(pair)), self.given.items)
                 yield from self.given.follow(parts)
             finally:
                 close(pair[1])

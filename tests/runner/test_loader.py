@@ -349,6 +349,45 @@ def test_what_is_drawn_from_global_generators_is_the_same_on_any_number_of_worke
             assert list(resumed) == epochs[1]
 
 
+class WithADraw(ps.IterDataPipe):
+    """Runs again from its start when it resumes."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def __iter__(self):
+        for item in self.source:
+            yield item, random.random()
+
+
+@pytest.mark.parametrize(
+    ("made", "workers"),
+    [
+        (lambda: WithADraw(numbers(20)), 0),
+        (lambda: WithADraw(numbers(20).map(drawn)).map(drawn), 0),
+        (lambda: WithADraw(numbers(20).map(drawn)).map(drawn), 2),
+        (lambda: WithADraw(WithADraw(numbers(20))).filter(lambda pair: pair[0][0] % 3).batch(2), 0),
+        (lambda: WithADraw(numbers(20).shuffle(buffer_size=6)).batch(3).map(drawn), 0),
+    ],
+)
+def test_an_own_operator_draws_from_global_generators_after_resuming_as_without_a_stop(made, workers):
+    loader = DataLoader2(made(), reading_service=MultiProcessingReadingService(workers, num_shards=1))
+    loader.seed(1)
+    running, states = iter(loader), []
+    items = []
+    for item in running:
+        items.append(item)
+        states.append(loader.state_dict())
+    for taken in (1, 3, 5):
+        loader.load_state_dict(states[taken - 1])
+        assert list(loader) == items[taken:]
+    loader.shutdown()
+
+
+def drawn(item):
+    return item, random.random()
+
+
 def test_the_programs_generators_stay_as_they_were():
     def draws():
         return random.random(), float(np.random.rand()), torch.rand(()).item()

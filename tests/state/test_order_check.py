@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
@@ -124,5 +127,46 @@ def test_a_source_with_fewer_items_is_an_error(how: Callable[[Any], Any]) -> Non
     longer, shorter = loader(9), loader(4)
     assert len([*islice(longer, 6)]) == 6
     shorter.load_state_dict(longer.state_dict())
+    with pytest.raises(RuntimeError, match="the source gave fewer items than when the state was taken"):
+        list(shorter)
+
+
+def _lines(path: Path, length: int) -> Any:
+    path.write_text("".join(f"{n}\n" for n in range(length)))
+    return ps.iter.IterableWrapper([path]).open_files().readlines()
+
+
+def _tar(path: Path, length: int) -> Any:
+    with tarfile.open(path, "w") as archive:
+        for number in range(length):
+            archive.addfile(tarfile.TarInfo(f"{number}.txt"))
+    return ps.iter.IterableWrapper([path]).open_files("b").load_from_tar()
+
+
+def _parquet(path: Path, length: int) -> Any:
+    pq.write_table(pa.table({"n": range(length)}), path, row_group_size=2)
+    return ps.read_parquet(path, batch_size=1)
+
+
+def _row_groups_of_parquet(path: Path, length: int) -> Any:
+    pq.write_table(pa.table({"n": range(length)}), path, row_group_size=1)
+    return ps.read_parquet(path)
+
+
+FILES = [_lines, _tar, _parquet, _row_groups_of_parquet]
+
+
+@pytest.mark.parametrize("make", [*FILES, lambda _, length: ps.iter.IterableWrapper(n for n in range(length))])
+def test_a_file_with_fewer_items_is_an_error(make: Callable[[Path, int], Any], tmp_path: Path) -> None:
+    longer = make(tmp_path / "file", 8)
+    running = iter(longer)
+    assert len([*islice(running, 5)]) == 5
+    state = longer.state_dict()
+    running.close()
+    shorter = make(tmp_path / "file", 5)
+    shorter.load_state_dict(state)
+    assert list(shorter) == []
+    shorter = make(tmp_path / "file", 3)
+    shorter.load_state_dict(state)
     with pytest.raises(RuntimeError, match="the source gave fewer items than when the state was taken"):
         list(shorter)

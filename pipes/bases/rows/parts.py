@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ....registry import IterDataPipe, add_error_context, own
+from ....state.replay import after, expect_more
 from ....workers.reading import Readers
 from ...columns.files import ColumnFile
 from ..ahead.works_ahead import until_error
@@ -83,12 +84,14 @@ class ReadsParts(IterDataPipe[R]):
         try:
             for number, part in parts:
                 if number != self.part:  # parts without matching rows were skipped
-                    self.part, self.given = number, 0
+                    expect_more(self.given)
+                    self.part = number
                 if self.error_policy.keep(part):
                     for output in self._checked(item, number, part):
                         self.given += 1
                         yield output
                 self.part, self.given = number + 1, 0
+            expect_more(self.given)  # of a part that the file no longer has
         except Exception as error:
             add_error_context(error, self, item)  # name it: the source has read ahead
             raise
@@ -99,4 +102,4 @@ class ReadsParts(IterDataPipe[R]):
         except Exception as error:
             self.error_policy.refuse(error, item)
             return iter(())
-        return islice(items, self.given, None)
+        return after(iter(items), self.given)
