@@ -8,7 +8,7 @@ from typing import Any
 
 from ..registry import capture, copy_of, flatten, walk
 from ..state.foreign import declares
-from ..state.generators import isolated_generators
+from ..state.seeds import isolated_generators
 from .options import Division, ReadOptions, WorkerInfo
 from .positions import Epoch, Message, RoundRobin, ShardPosition
 from .seeds import may_draw

@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 from ..errors.closing import close
 from ..errors.notes import describe_item
 from .fields import NotPlain, Tally
-from .generators import reseed
 from .graph import trampoline
 from .node import Node, ReadFrom
+from .seeds import reseed
 
 __all__ = [
     "SNAPSHOT_SHARE",

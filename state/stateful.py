@@ -46,11 +46,11 @@ class Stateful(OurPipe):
         assert self._pass is not None, "a source is read in a pass, that is in __iter__"
         return self._pass.read(source, drop)
 
-    def _expect_last(self, before: int, last: Iterable[Any]) -> None:
-        """Raise RuntimeError if a pass that resumes after `before` items finds none, or another as the last of them."""
+    def _expect_last(self, last: Iterable[Any]) -> None:
+        """Raise RuntimeError if a pass that resumes after an item finds none there, or another one."""
         found = [*last]
-        expect_more(int(before > 0) - len(found))
-        if found and self._pass is not None:
+        expect_more(1 - len(found))
+        if self._pass is not None:
             expect_same_order(found[0], self._pass.last_before)
 
     def _source_ended(self, source: Any) -> None:

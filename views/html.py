@@ -14,7 +14,7 @@ import torch
 from ..errors.notes import describe_item
 from ..errors.short_values import date_in_words
 from ..state.copying import copy_to_look_at
-from ..state.generators import generators_kept
+from ..state.seeds import generators_kept
 from .media import image_in_page, images_in, numpy_of, sound_in_page
 from .pictures.picture import Picture
 from .text import cut, escaped, in_words

@@ -9,8 +9,8 @@ from itertools import islice
 
 from ..errors.checks import expect_whole
 from ..state.copying import copy_to_look_at
-from ..state.generators import generators_kept
 from ..state.graph import DataPipe
+from ..state.seeds import generators_kept
 from .chain_info import never_ends
 from .explanation import Explanation, explained
 from .html import show_items

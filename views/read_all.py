@@ -13,8 +13,8 @@ from ..registry import IterDataPipe, MapDataPipe
 from ..state.copying import copy_to_look_at
 from ..state.fields import Tally
 from ..state.foreign import declared
-from ..state.generators import generators_kept
 from ..state.graph import DataPipe, walk
+from ..state.seeds import generators_kept
 
 __all__ = ["count", "peek", "read_to_end", "stats", "take", "take_all"]
 

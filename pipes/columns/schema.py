@@ -12,8 +12,8 @@ import torch
 
 from ...registry import copy_of, sources_of, walk
 from ...state.foreign import declared
-from ...state.generators import generators_kept
 from ...state.graph import DataPipe
+from ...state.seeds import generators_kept
 from .times import TimeTypes, keeps_schema, times_of
 
 __all__ = ["Field", "Schema", "schema", "schema_with"]

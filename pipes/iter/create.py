@@ -53,7 +53,8 @@ class IterableWrapper(Positioned[T]):
         items = self.iterable
         begun_at: Any = self.position  # it is a number until the pass has begun
         if type(items) in (list, tuple, range):
-            self._expect_last(begun_at, items[max(begun_at - 1, 0) : begun_at])  # type: ignore[index]
+            if begun_at:
+                self._expect_last(items[begun_at - 1 : begun_at])  # type: ignore[index]
             # Iterators of these have a length hint, so no counting is needed.
             wanted: Any = self._copied(items[start::step] if (start, step) != (0, 1) else items)  # type: ignore[index]
             rest: Iterator[T] = iter(wanted)
@@ -61,7 +62,8 @@ class IterableWrapper(Positioned[T]):
             return rest, lambda: total - operator.length_hint(rest)
         tally = Tally()
         wanted = iter(self._copied(items))
-        self._expect_last(begun_at, islice(wanted, max(begun_at - 1, 0), begun_at))
+        if begun_at:
+            self._expect_last(islice(wanted, begun_at - 1, begun_at))
         if (start - begun_at, step) != (0, 1):
             wanted = islice(wanted, start - begun_at, None, step)
         return tally.follow(wanted), lambda: tally.items
@@ -135,7 +137,8 @@ class Sampler(Seeded, IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         drawn = self.drawn.items
         rest = iter(self._made())
-        self._expect_last(drawn, islice(rest, max(drawn - 1, 0), drawn))
+        if drawn:
+            self._expect_last(islice(rest, drawn - 1, drawn))
         return self.drawn.follow(rest)
 
     def __len__(self) -> int:

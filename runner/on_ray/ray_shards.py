@@ -24,7 +24,7 @@ from ...pipes.columns.rows_or_batches import is_batch
 from ...pipes.columns.tensors import tensor_of
 from ...pipes.columns.to_arrow import rows_in
 from ...registry import IterDataPipe, PassPath, add_error_context
-from ...state.generators import seed_process
+from ...state.seeds import seed_process
 from ..options import Division, ReadOptions, WorkerInfo
 from ..positions import Epoch, ShardPosition
 from ..shards import ShardPass, Shards

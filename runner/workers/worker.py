@@ -14,7 +14,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import torch
 
 from ...registry import copy_of
-from ...state.generators import seed_process
+from ...state.seeds import seed_process
 from ...workers.processes import end_with_parent, refuse_breakpoints
 from ...workers.transport import receive_parcel_descriptor
 from ..options import Division, ReadOptions, WorkerInfo
