@@ -22,7 +22,7 @@ from .lazy_methods import later
 from .map_pipe import MapDataPipe
 from .pipe import IterDataPipe
 from .registration import Operator, functional_datapipe, operators
-from .sharding import apply_sharding, sharding_points
+from .sharding import apply_sharding, expect_alike_sources, sharding_points
 
 __all__ = [
     "PREPARATIONS",
@@ -52,6 +52,7 @@ __all__ = [
     "close",
     "copy_of",
     "derive_seed",
+    "expect_alike_sources",
     "expect_whole",
     "flatten",
     "functional_datapipe",

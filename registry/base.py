@@ -33,6 +33,9 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of attributes that hold items. They are not searched for sources."""
 
+    whole_sources: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes: each reader needs these sources whole, where others are divided among the readers."""
+
     transient: ClassVar[tuple[str, ...]] = ()
     """Names of attributes that belong to a pass. Like cached properties, pickles and copies omit them."""
 

@@ -49,6 +49,7 @@ _OF_AUTHORS = {
         "tuned",
         "tuner",
     ),
+    "whole_sources",
     "works_in",
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""

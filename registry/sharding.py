@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ..state.foreign import SHARDING_PRIORITIES, declared, declares
+from ..state.foreign import SHARDING_PRIORITIES, TorchMapDataPipe, declared, declares
 from ..state.graph import DataPipe, sources_first, sources_of, walk
+from ..state.step_text import step as shown
+from .traits import is_endless
 
-__all__ = ["apply_sharding", "part_of", "part_read", "sharding_points"]
+__all__ = ["apply_sharding", "expect_alike_sources", "part_of", "part_read", "sharding_points"]
 
 
 def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
@@ -28,8 +30,8 @@ def apply_sharding(
 ) -> None:
     """Let a chain read part `instance_id` of `num_of_instances`, at each of its sharding points of this level.
 
-    Raises RuntimeError if one sharding point reads from another of the same level, since items would be lost, or if a
-    point that can keep only one level is sharded at two.
+    Raises RuntimeError if one sharding point reads from another of the same level, since items would be lost, if a step
+    joins a source that is divided with one that is not, or if a point that can keep only one level is sharded at two.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(5)).sharding_filter()
@@ -39,6 +41,8 @@ def apply_sharding(
     """
     points = sharding_points(pipe, group)
     _expect_one_on_each_path(pipe, points)
+    if num_of_instances > 1:
+        expect_alike_sources(pipe, group)
     for point in points:
         shard: Any = getattr(point, "apply_sharding")  # noqa: B009 - not every pipe has it
         if len(inspect.signature(shard).parameters) >= 3:
@@ -83,6 +87,40 @@ def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:
             )
         if (found := step if id(step) in ids else above) is not None:
             nearest[id(step)] = found
+
+
+def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = None) -> None:
+    """Raise RuntimeError for a step that reads one source divided among the readers, and another one undivided.
+
+    An undivided source may be endless. The sources named in a step's `whole_sources` must be undivided.
+    """
+    points = {id(point) for point in sharding_points(chain, group)}
+    divided: dict[int, bool] = {}
+    endless: dict[int, bool] = {}
+    for step in sources_first(chain) if points else ():
+        sources = sources_of(step)
+        divided[id(step)] = id(step) in points or any(divided[id(source)] for source in sources)
+        endless[id(step)] = is_endless(step, [endless[id(source)] for source in sources])
+        looked_up = {name: vars(step)[name] for name in declared(step, "whole_sources", ())}
+        for name, source in looked_up.items():
+            if divided.get(id(source)):
+                raise RuntimeError(
+                    f"{shown(step)} looks up items of {name}, which is divided among the readers, so that each would "
+                    f"find a part of them only: take the sharding_filter out of {name}"
+                )
+        streams = [
+            source
+            for source in sources
+            if not isinstance(source, TorchMapDataPipe) and all(source is not each for each in looked_up.values())
+        ]
+        undivided = [source for source in streams if not divided[id(source)]]
+        if len(undivided) < len(streams) and not all(endless[id(source)] for source in undivided):
+            raise RuntimeError(
+                f"{shown(step)} reads a source that is divided among the readers, and one that is not: each reader "
+                "would get a part of one with the whole of the other. Put one sharding_filter after this step, or one "
+                "into each source; an operator of your own that wants the whole of a source names its attribute in "
+                "whole_sources"
+            )
 
 
 def _counts(point: DataPipe, group: SHARDING_PRIORITIES | None) -> bool:

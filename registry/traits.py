@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..errors.checks import AUTO, MOST_AHEAD
 from ..state.graph import DataPipe
 
-__all__ = ["IN_BYTES", "Trait", "buffers_of", "product_of_buffers"]
+__all__ = ["IN_BYTES", "Trait", "buffers_of", "has_trait", "is_endless", "product_of_buffers"]
 
 Trait = Literal[
     "batches",
@@ -44,6 +46,26 @@ Trait = Literal[
 
 IN_BYTES = {"max_bytes": 1, "size": 2**20}
 """The parameters that bound memory in bytes, with their unit; others count items."""
+
+
+_ENDLESS = (itertools.count, itertools.cycle)
+
+
+def has_trait(pipe: DataPipe, *traits: Trait) -> bool:
+    """Say whether the class of a pipe declares one of these traits."""
+    return not set(traits).isdisjoint(getattr(type(pipe), "traits", ()))
+
+
+def is_endless(pipe: DataPipe, sources: Sequence[bool]) -> bool:
+    """Say whether a step is known to give items for ever; `sources` says it of each of its sources."""
+    attributes = vars(pipe)
+    if has_trait(pipe, "limits"):
+        return any(sources) and attributes.get("_limit") is None
+    if has_trait(pipe, "cycles"):
+        return any(sources) or attributes.get("_count", attributes.get("count", 0)) is None
+    if has_trait(pipe, "merges", "pairs"):
+        return bool(sources) and all(sources)
+    return sources[0] if sources else isinstance(attributes.get("iterable"), _ENDLESS)
 
 
 def buffers_of(pipe: DataPipe) -> dict[str, Any]:

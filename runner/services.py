@@ -14,6 +14,7 @@ from ..registry import (
     IterDataPipe,
     apply_sharding,
     derive_seed,
+    expect_alike_sources,
     expect_whole,
     seed_graph,
     sharding_points,
@@ -182,6 +183,8 @@ class ShardingReadingService(ReadingServiceInterface):
         if parts > 1 and self.require_sharding and not sharding_points(chain, SHARDING_PRIORITIES.MULTIPROCESSING):
             readers = "shards" if parts not in (workers, ranks) else "workers" if workers > 1 else "ranks"
             raise RuntimeError(missing_sharding_point(chain, readers, parts))
+        if parts > 1:
+            expect_alike_sources(chain, SHARDING_PRIORITIES.MULTIPROCESSING)
 
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..registry.traits import IN_BYTES, Trait, buffers_of
+from ..registry.traits import IN_BYTES, Trait, buffers_of, is_endless
 from ..state.foreign import TorchMapDataPipe, declares
 from ..state.graph import DataPipe, is_one_of_several, sources_first, sources_of
 from ..state.seeds import Seeded
 
 __all__ = ["ChainInfo", "ReadPlan", "StepInfo", "first", "never_ends"]
-
-_ENDLESS = (itertools.count, itertools.cycle)
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class StepInfo:
         """Its items are those of its sources, unchanged."""
         self.reads_stream_by_index = self.is_map_style and not all(source.is_map_style for source in sources)
         """It is read by index, and reads a stream for that."""
-        self.is_endless = self._never_ends()
+        self.is_endless = is_endless(pipe, [source.is_endless for source in sources])
         """It is known to give items for ever."""
         self._has_cheap_length: bool = not self.reads_stream_by_index and (
             self.has_trait("sets_length") or all(source._has_cheap_length for source in sources)
@@ -177,16 +174,6 @@ class StepInfo:
             return []
         reached = self.above(stop=lambda step: step.is_map_style and not step.reads_stream_by_index)
         return [step for step in reached if not step.is_map_style]
-
-    def _never_ends(self) -> bool:
-        sources = [source.is_endless for source in self.sources]
-        if self.has_trait("limits"):
-            return any(sources) and self.attributes.get("_limit") is None
-        if self.has_trait("cycles"):
-            return any(sources) or self.attributes.get("_count", self.attributes.get("count", 0)) is None
-        if self.has_trait("merges", "pairs"):
-            return bool(sources) and all(sources)
-        return sources[0] if sources else isinstance(self.attributes.get("iterable"), _ENDLESS)
 
 
 class ChainInfo:

@@ -55,6 +55,7 @@ class IterKeyZipper(IterDataPipe[Any]):
     """
 
     buffers = ("buffer_size",)
+    whole_sources = ("ref_datapipe",)
     resumes_from_start = False
     held: dict[Any, tuple[int, Any]] = own(dict, save=lambda buffer: [number for number, _ in buffer.values()])
     """The buffered items of `ref_datapipe`, with their numbers, by key. States have the numbers."""

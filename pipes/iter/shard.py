@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from itertools import product
 from typing import ClassVar, TypeVar
 
-from ...registry import SHARDING_PRIORITIES, IterDataPipe, Provenance, Tally, functional_datapipe, own, provenance_of
+from torch.utils.data import get_worker_info
+
+from ...registry import (
+    SHARDING_PRIORITIES,
+    IterDataPipe,
+    Provenance,
+    Tally,
+    expect_alike_sources,
+    functional_datapipe,
+    own,
+    provenance_of,
+)
 from ...registry.sharding import part_of
 from ...workers.ranks import expect_no_second_division
 from ..bases.striding import Strided, strided
@@ -59,18 +70,20 @@ class ShardingFilter(Strided[T]):
         """Take part `instance_id` of `num_of_instances`; at several levels, of the part of the level above."""
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(f"instance_id must be in 0 … {num_of_instances - 1}, and is {instance_id}")
-        default = SHARDING_PRIORITIES.DEFAULT
-        if any((group == default) != (sharding_group == default) for group in self._groups):
+        self._groups[sharding_group] = (num_of_instances, instance_id)
+        divided = [group for group, (parts, _) in self._groups.items() if parts > 1]
+        if len(divided) > 1 and SHARDING_PRIORITIES.DEFAULT in divided:
             raise RuntimeError(
                 "a chain is sharded either by one call for all levels or level by level, and this one was both"
             )
-        self._groups[sharding_group] = (num_of_instances, instance_id)
 
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         parts, part = self._part()
         shares = self.shares().items()
         if any(number > 1 and group != SHARDING_PRIORITIES.MULTIPROCESSING for group, (number, _) in shares):
             expect_no_second_division()
+        if parts > 1 and (worker := get_worker_info()) is not None and isinstance(worker.dataset, IterDataPipe):
+            expect_alike_sources(worker.dataset)  # torch's DataLoader has its own apply_sharding
         if self.parts:
             self._expect_the_same(parts, part)
         self.parts, self.part = parts, part
