@@ -84,7 +84,7 @@ class StepInfo:
         """Its items are those of its sources, unchanged."""
         self.reads_stream_by_index = self.is_map_style and not all(source.is_map_style for source in sources)
         """It is read by index, and reads a stream for that."""
-        self.is_endless = is_endless(pipe, [source.is_endless for source in sources])
+        self.is_endless: bool = is_endless(pipe, [source.is_endless for source in sources])
         """It is known to give items for ever."""
         self._has_cheap_length: bool = not self.reads_stream_by_index and (
             self.has_trait("sets_length") or all(source._has_cheap_length for source in sources)

@@ -51,6 +51,7 @@ REFUSALS = {
     "a pass over another branch began anew": ("by_index", "in_memory_cache"),  # in later epochs: docs/loading.md
     "belongs in the main process, and after it the chain meets another": ("limit",),
     "which run on each rank after the ranks have agreed who has an item": ("limit",),
+    "a source that is divided among the readers, and one that is not": ("sharding_",),
 }
 """Errors that chains with these steps may raise: one branch is kept while another goes by, or items are counted."""
 COMMON = ("shuffle", "batch", "filter", "flatmap", "prefetch", "fork", "demux", "cycle", "in_memory_cache", "by_index")
@@ -65,6 +66,8 @@ class Drawer:
         self.elsewhere = elsewhere
         """Whether the chain is to be read in worker processes, which costs more, and which not every step can be in."""
         self.depth = depth
+        self.divided = False
+        """Whether a step before the next one divides the items among readers."""
         self.items = 1.0
         """About how many items come."""
         self.beside = 0.0
@@ -83,6 +86,7 @@ class Drawer:
             if kind == STREAM:
                 steps.append(["to", kind := ITEM])
             steps.append(self.step(needs))
+            self.divided = True
         more, kind = self._steps(count - place, kind)
         spec = [source, *steps, *more, *self._not_read_twice(kind)]
         if "write_" in repr(spec):  # behind the other one, writers do not know which part of a stream they write
@@ -93,11 +97,11 @@ class Drawer:
         inner = Drawer(self.random, self.elsewhere, self.depth + 1)
         spec = inner.chain(2)
         self.beside += inner.items
-        return spec
+        return [*spec, ["sharding_filter"]] if self.divided and self.random.random() < 0.8 else spec
 
     def steps_of_branch(self, one_to_one: bool) -> list[Any]:
         inner = Drawer(self.random, self.elsewhere, self.depth + 1)
-        inner.items = self.items
+        inner.items, inner.divided = self.items, self.divided
         steps, kind = inner._steps(
             self.random.randint(0, 2), ITEM, lambda rule: rule.name in IN_STEP if one_to_one else rule.in_branch
         )
