@@ -24,7 +24,7 @@ from ..registry import (
     walk,
 )
 from ..state.fields import NotPlain
-from ..state.foreign import TorchIterDataPipe, declares
+from ..state.foreign import TorchIterDataPipe, declared, declares
 from ..state.replay import after
 from ..views.profiles.times import measure
 from .options import Division, ReadOptions, WorkerInfo
@@ -144,8 +144,12 @@ class Shards:
 
 
 def steps_to_settle(chain: Any) -> list[Any]:
-    """Return the steps that decide something for all shards at the beginning of an epoch, by `settle`."""
-    return [step for step in walk(chain) if declares(step, "settle")]
+    """Return the steps that decide something for all shards at the beginning of an epoch, by `settle`.
+
+    Those before a stream that one process reads for all shards are read once, and not in the chains of shards.
+    """
+    reached = walk(chain, stop=lambda step: isinstance(step, Dispatched) or bool(declared(step, "dispatches", False)))
+    return [step for step in reached if declares(step, "settle")]
 
 
 def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:

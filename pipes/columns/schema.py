@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -16,7 +17,22 @@ from ...state.graph import DataPipe
 from ...state.seeds import generators_kept
 from .times import TimeTypes, keeps_schema, times_of
 
-__all__ = ["Field", "Schema", "schema", "schema_with"]
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["Field", "Schema", "schema", "schema_of_text", "schema_text", "schema_with"]
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """Return an Arrow schema as text, for states."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def schema_of_text(text: str) -> pa.Schema:
+    """Return the schema that `schema_text` wrote."""
+    import pyarrow as pa
+
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 class Field(NamedTuple):
@@ -112,7 +128,7 @@ def _known(dp: Any) -> Any:
 
 def schema_with(schema: Any, chosen: Mapping[str, str]) -> Any:
     """Return an Arrow schema with the fields in `chosen`, which has the old name of each by its new name."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     return pa.schema([schema.field(old).with_name(new) for new, old in chosen.items()], schema.metadata)
 

@@ -19,6 +19,7 @@ from ...registry import (
     Provenance,
     ReadRows,
     Tally,
+    add_error_context,
     expect_whole,
     functional_datapipe,
     own,
@@ -31,6 +32,7 @@ from ...storage.streaming.streams import checked_path
 from ...workers.threads import Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
+from ..bases.rows.one_schema import OneSchema, all_items
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
@@ -169,7 +171,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
 
 
 @functional_datapipe("read_numpy")
-class NumpyReader(WholeFileReader["pa.RecordBatch"]):
+class NumpyReader(OneSchema, WholeFileReader["pa.RecordBatch"]):
     """Yield a `pyarrow.RecordBatch` for each NumPy file; the rows are the first dimension of its arrays.
 
     A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
@@ -182,7 +184,8 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
 
     Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
     corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
-    array without a dimension. Raises TypeError for complex numbers, which Arrow lacks.
+    array without a dimension. Raises ValueError for a file whose columns have other names or types than those of the
+    first file; shapes may differ. Raises TypeError for complex numbers, which Arrow lacks.
 
     >>> import os, tempfile
     >>> import numpy as np
@@ -209,6 +212,33 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
         self._set_up(source, include_paths, workers, storage_options, on_error)
         self.max_bytes = max_bytes
 
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._begin_schema()
+        return filter(self._has_first_schema, super().__iter__())
+
+    def _has_first_schema(self, batch: pa.RecordBatch) -> bool:
+        assert self._provenance is not None
+        url = self._provenance.places[0].file
+        try:
+            self._expect_schema(url, _value_types(batch))
+        except ValueError as error:
+            add_error_context(error, self, url)
+            self.error_policy.refuse(error, url)
+            return False
+        return True
+
+    def _schema_of_first(self) -> tuple[str, pa.Schema] | None:
+        for item in all_items(self.source, "read_numpy"):
+            try:
+                return str(item), _value_types(self._read(item))
+            except Exception:
+                if not self.error_policy.skips:
+                    raise
+        return None
+
+    def _provenance_of(self, item: Any) -> Provenance | None:
+        return Provenance((ReadRows(str(item), "", None),))
+
     def _decoded(self, path: str, content: bytes) -> pa.RecordBatch:
         if not content.startswith((b"\x93NUMPY", b"PK")):  # NumPy would take it for a pickle
             raise ValueError(f"this is not a NumPy file: it begins with {content[:6]!r}")
@@ -218,6 +248,19 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
             raise ValueError("the file has an array 'path', which include_paths would replace")
         batch = batch_of(columns)
         return batch_of({**columns, "path": [path] * batch.num_rows}) if self.include_paths else batch
+
+
+def _value_types(batch: pa.RecordBatch) -> pa.Schema:
+    """Return the schema of a batch with the types of the values in place of tensor types, which have shapes."""
+    import pyarrow as pa
+
+    is_tensor = pa.FixedShapeTensorType
+    return pa.schema(
+        [
+            (field.name, field.type.value_type if isinstance(field.type, is_tensor) else field.type)
+            for field in batch.schema
+        ]
+    )
 
 
 @functional_datapipe("read_text")

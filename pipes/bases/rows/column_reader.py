@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from ....errors.secrets import Options, without_secrets
 from ....registry import (
-    SHARDING_PRIORITIES,
     IterDataPipe,
     OnError,
     Provenance,
@@ -19,16 +18,15 @@ from ....registry import (
     add_error_context,
     expect_whole,
     own,
-    walk,
 )
-from ....state.foreign import declared
-from ...columns.files import ColumnFile, first_difference
+from ...columns.files import ColumnFile
 from ...columns.filters import expression_of
 from ...columns.formats import PARTS, ParquetFormat, check_options
 from ...columns.origins import Origin, RowGroup, origin_of
 from ...columns.to_arrow import rows_in
 from ..arguments import expect_names
 from .cuts_batches import CutsBatches
+from .one_schema import OneSchema, all_items
 from .parts import ReadsParts
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ class ColumnOptions(TypedDict, total=False):
     on_error: OnError
 
 
-class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
+class ColumnReader(OneSchema, CutsBatches, ReadsParts["pa.RecordBatch"]):
     """Yield the record batches of column files: a base class."""
 
     traits = ("unpacks",)
@@ -69,8 +67,12 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     kind: ClassVar[str]
     """The format of the files, a key of `FORMATS`."""
 
+    transient = (*OneSchema.transient, *CutsBatches.transient)
+    _advice = (
+        "give columns that are the same in all files, or unify=True, by which what is missing becomes null and numbers "
+        "the wider type"
+    )
     _target: pa.Schema | None = own(None, saved=False)
-    _seen: tuple[str, pa.Schema] | None = own(None, saved=False)
     _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
     _last: tuple[str, int, int, int] | None = own(None, saved=False)
 
@@ -108,6 +110,25 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self.format_options = format_options
         self.handle_errors(on_error)
 
+    def settle(self, shards: Collection[tuple[int, int]]) -> list[str] | None:
+        if not isinstance(self.unify, bool):
+            return None
+        if self.unify:
+            self._known = None  # new files may have new columns
+        return super().settle(shards)
+
+    def _schema_of_first(self) -> tuple[str, pa.Schema] | None:
+        files: set[ColumnFile] = set()
+        target = self._unified(files)
+        for item in all_items(self.source, f"read_{self.kind}"):
+            try:
+                with closing(self._column_file(item, files, self._filter, target)) as file:
+                    return origin_of(item).url, file.schema if target is None else target
+            except Exception:
+                if not self.error_policy.skips:
+                    raise
+        return None
+
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: only the start or the end of the first file is read.
 
@@ -117,13 +138,18 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         """
         files: set[ColumnFile] = set()
         target = self._unified(files)
-        for item in _all_items(self.source):
+        for item in all_items(self.source, f"read_{self.kind}"):
             with closing(self._column_file(item, files, self._filter, target)) as file:
                 return file.schema
         raise ValueError("there is no file, so no schema")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self._target = self._unified(self._open_files)
+        if isinstance(self.unify, bool):
+            self._begin_schema()
+        if self.unify is True and self._first is not None:
+            self._target, self._first = self._first[1], None
+        else:
+            self._target = self._unified(self._open_files)
         self._begin_cutting()
         return super().__iter__()
 
@@ -147,15 +173,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
                     return
 
     def _items(self, item: Any, number: int, part: pa.Table) -> Iterable[pa.RecordBatch]:
-        if self._seen is None:
-            self._seen = origin_of(item).url, part.schema
-        first, expected = self._seen
-        if not part.schema.equals(expected):
-            difference = first_difference(part.schema, expected)
-            raise ValueError(
-                f"{difference}, as in {first!r}, which was read before: give columns that are the same in all files, "
-                "or unify=True, by which what is missing becomes null and numbers the wider type"
-            )
+        self._expect_schema(origin_of(item).url, part.schema)
         return self._batches(origin_of(item).url, number, part)
 
     def _batches(self, url: str, number: int, part: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -224,7 +242,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         if not self.unify:
             return None
         origins: dict[str, Origin] = {}
-        for item in _all_items(self.source):
+        for item in all_items(self.source, f"read_{self.kind}"):
             origin = origin_of(item)
             origins.setdefault(origin.url, origin)
         readers = self._in_threads(partial(self._schema_of, files), files)
@@ -234,19 +252,6 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         finally:
             readers.stop()
         return pa.unify_schemas(schemas, promote_options="permissive")
-
-
-def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
-    """Return the items of all shards of a source, from a copy: the source keeps its position."""
-    import cloudpickle  # type: ignore[import-untyped]
-
-    copy = cloudpickle.loads(cloudpickle.dumps(source))
-    pipe: Any
-    for pipe in walk(copy):
-        if declared(pipe, "is_sharding_filter", False):
-            for group in pipe.shares():
-                pipe.apply_sharding(1, 0, SHARDING_PRIORITIES(group))
-    return iter(copy)
 
 
 def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -12,6 +11,7 @@ from ....registry import IterDataPipe, OnError, Reading, add_error_context, expe
 from ...columns.arrow_values import first_failing
 from ...columns.batch_rows import sliced
 from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch
+from ...columns.schema import schema_of_text, schema_text
 from ...columns.times import times_of, with_times
 from ...columns.to_arrow import rows_in
 from ...columns.writing import bytes_in, columns_of_rows, fitted, table_of
@@ -174,24 +174,14 @@ def _mixed(of_row: bool) -> TypeError:
     return TypeError(f"{what}: batched=True or batched=False says what dicts are")
 
 
-def _schema_text(schema: pa.Schema | None) -> str | None:
-    return None if schema is None else base64.b64encode(schema.serialize()).decode()
-
-
-def _schema_of_text(text: str) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-
-
 class TableWriter(RowWriter["pa.Table"]):
     """Base of the writers of Arrow tables."""
 
-    known: Any = own(None, save=_schema_text)
+    known: Any = own(None, save=lambda schema: None if schema is None else schema_text(schema))
 
     def _shards(self) -> Generator[Iterator[pa.Table], None, None]:
         if isinstance(self.known, str):
-            self.known = _schema_of_text(self.known)
+            self.known = schema_of_text(self.known)
         return super()._shards()
 
     def _made(self, batch: Any) -> pa.Table:

@@ -1,0 +1,85 @@
+"""Base of readers whose files have one schema, also where the files are divided among several readers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ....registry import SHARDING_PRIORITIES, IterDataPipe, own, walk
+from ....registry.sharding import part_read
+from ....state.copying import copy_to_look_at
+from ....state.foreign import declared
+from ...columns.files import first_difference
+from ...columns.schema import schema_of_text, schema_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["OneSchema", "all_items"]
+
+
+class OneSchema(IterDataPipe[Any]):
+    """Yield batches whose schemas all equal that of the first file: a base class.
+
+    Where the files are divided, it is the first file of all readers. A loader settles its schema before it divides
+    them, and the loader's state has it. A pass that resumes looks at that file again.
+    """
+
+    transient: ClassVar[tuple[str, ...]] = ("settled", "_known")
+    source: IterDataPipe[Any]
+    settled: list[str] | None = None
+    """What `settle` returned before the files were divided; None where it was not called."""
+    _known: list[str] | None = None
+    """What `settle` returned in an earlier epoch."""
+    _first: tuple[str, pa.Schema] | None = own(None, saved=False)
+    """The first file and its schema, once they are known."""
+    _advice = "give columns that are the same in all files"
+
+    def _schema_of_first(self) -> tuple[str, pa.Schema] | None:
+        """Return the URL and the schema of the first file of all readers; None if there is none."""
+        raise NotImplementedError(f"{type(self).__name__} must define _schema_of_first")
+
+    def settle(self, shards: Collection[tuple[int, int]]) -> list[str] | None:
+        """Return as plain data the first file and its schema; None for one reader, and for a file that cannot be read.
+
+        `shards` are those that the files will be divided into, each as number of shards and shard.
+        """
+        if part_read(self.source)[0] * next(iter(shards))[0] == 1:
+            return None
+        if self._known is None and (first := self._first_if_readable()) is not None:
+            self._known = [first[0], schema_text(first[1])]
+        return self._known
+
+    def _first_if_readable(self) -> tuple[str, pa.Schema] | None:
+        with suppress(Exception):  # the pass itself raises it, or skips the file
+            return self._schema_of_first()
+        return None
+
+    def _begin_schema(self) -> None:
+        """Find out the first file and its schema, where this pass may not be the one that reads it."""
+        settled, self.settled = self.settled, None  # of this pass alone
+        if settled is not None:
+            self._first = settled[0], schema_of_text(settled[1])
+        elif part_read(self.source)[0] > 1 or (self._pass is not None and self._pass.resumed):
+            self._first = self._first_if_readable()
+
+    def _expect_schema(self, url: str, schema: pa.Schema) -> None:
+        """Raise ValueError for a schema that differs from that of the first file."""
+        if self._first is None:
+            self._first = url, schema
+        first, expected = self._first
+        if not schema.equals(expected):
+            raise ValueError(f"{first_difference(schema, expected)}, as in {first!r}, the first file: {self._advice}")
+
+
+def all_items(source: IterDataPipe[Any], reader: str) -> Iterator[Any]:
+    """Yield the items of all shards of a source, from a copy: the source keeps its position."""
+    copy = copy_to_look_at(source, reader)
+    pipe: Any
+    for pipe in walk(copy):
+        if declared(pipe, "is_sharding_filter", False):
+            for group in pipe.shares():
+                pipe.apply_sharding(1, 0, SHARDING_PRIORITIES(group))
+    with closing(iter(copy)) as items:
+        yield from items
