@@ -148,7 +148,7 @@ def steps_to_settle(chain: Any) -> list[Any]:
 
     Those before a stream that one process reads for all shards are read once, and not in the chains of shards.
     """
-    reached = walk(chain, stop=lambda step: isinstance(step, Dispatched) or bool(declared(step, "dispatches", False)))
+    reached = walk(chain, stop=lambda step: bool(declared(step, "dispatches", False)))
     return [step for step in reached if declares(step, "settle")]
 
 

@@ -171,7 +171,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
 
 
 @functional_datapipe("read_numpy")
-class NumpyReader(OneSchema, WholeFileReader["pa.RecordBatch"]):
+class NumpyReader(WholeFileReader["pa.RecordBatch"], OneSchema["pa.RecordBatch"]):
     """Yield a `pyarrow.RecordBatch` for each NumPy file; the rows are the first dimension of its arrays.
 
     A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ...registry import IterDataPipe, Node, PassPath, own, walk
 from ..positions import Epoch, ShardPosition
@@ -20,6 +20,7 @@ class Dispatched(IterDataPipe[Any]):
     """
 
     resumes_from_start = False
+    dispatches: ClassVar[bool] = True
     shown_as = "sharding_round_robin_dispatch"
     works_in = "another process"
     transient = ("epoch", "feed", "_position")

@@ -54,7 +54,7 @@ class ColumnOptions(TypedDict, total=False):
     on_error: OnError
 
 
-class ColumnReader(OneSchema, CutsBatches, ReadsParts["pa.RecordBatch"]):
+class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.RecordBatch"]):
     """Yield the record batches of column files: a base class."""
 
     traits = ("unpacks",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ....registry import SHARDING_PRIORITIES, IterDataPipe, own, walk
 from ....registry.sharding import part_read
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OneSchema", "all_items"]
 
+T = TypeVar("T")
 
-class OneSchema(IterDataPipe[Any]):
+
+class OneSchema(IterDataPipe[T]):
     """Yield batches whose schemas all equal that of the first file: a base class.
 
     Where the files are divided, it is the first file of all readers. A loader settles its schema before it divides
