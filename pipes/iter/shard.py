@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import product
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from torch.utils.data import get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
 from ...registry import (
     SHARDING_PRIORITIES,
@@ -18,8 +20,10 @@ from ...registry import (
     functional_datapipe,
     own,
     provenance_of,
+    walk,
 )
 from ...registry.sharding import part_of
+from ...state.foreign import TorchIterDataPipe, declared
 from ...workers.ranks import expect_no_second_division
 from ..bases.striding import Strided, strided
 
@@ -84,6 +88,7 @@ class ShardingFilter(Strided[T]):
             expect_no_second_division()
         if parts > 1 and (worker := get_worker_info()) is not None and isinstance(worker.dataset, IterDataPipe):
             expect_alike_sources(worker.dataset)  # torch's DataLoader has its own apply_sharding
+            _expect_whole_data_sets(self)
         if self.parts:
             self._expect_the_same(parts, part)
         self.parts, self.part = parts, part
@@ -119,6 +124,31 @@ class ShardingFilter(Strided[T]):
 
     def _counts(self, group: int) -> bool:
         return self.sharding_group_filter in (None, group)
+
+
+def _expect_whole_data_sets(point: IterDataPipe[Any]) -> None:
+    """Raise RuntimeError for a data set before a sharding point that divides itself in torch's workers; warn of others.
+
+    A class divides itself if one of its functions asks for the worker, as those of Hugging Face do.
+    """
+    read = (value for pipe in walk(point) for name in declared(pipe, "payload", ()) for value in [vars(pipe).get(name)])
+    for found in read:
+        if not isinstance(found, IterableDataset) or isinstance(found, TorchIterDataPipe):
+            continue
+        functions = [each for base in type(found).__mro__ for each in vars(base).values() if inspect.isfunction(each)]
+        asks = any("get_worker_info" in function.__code__.co_names for function in functions)
+        name = f"{type(found).__module__}.{type(found).__qualname__}"
+        mend = "take the sharding_filter away, or read by DataLoader2, in whose workers a data set is whole"
+        if asks:
+            raise RuntimeError(
+                f"{name} divides itself among the workers of torch's DataLoader, and the sharding_filter would divide "
+                f"each part again, which would lose items: {mend}"
+            )
+        warnings.warn(
+            f"if {name} divides itself among the workers of torch's DataLoader, the sharding_filter divides each part "
+            f"again, which loses items: {mend}",
+            stacklevel=2,
+        )
 
 
 @functional_datapipe("sharding_round_robin_dispatch")
