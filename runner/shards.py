@@ -68,8 +68,11 @@ class ShardPass:
         )
 
     def report_if_due(self, make_report: Callable[[Any], T]) -> T | None:
-        """Return `make_report(chain)`, such as its position, as often as is cheap; None otherwise."""
-        if self._throttle is None or not self._throttle.due():
+        """Return `make_report(chain)`, such as its position, after the first item and as often as is cheap; else None.
+
+        By the first position, a resumed pass notices a source that has another order now.
+        """
+        if self._throttle is None or not (self._throttle.due() or self._tally.items == 1):
             return None
         started = time.perf_counter()
         report: T | None = None

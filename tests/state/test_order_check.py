@@ -170,3 +170,22 @@ def test_a_file_with_fewer_items_is_an_error(make: Callable[[Path, int], Any], t
     shorter.load_state_dict(state)
     with pytest.raises(RuntimeError, match="the source gave fewer items than when the state was taken"):
         list(shorter)
+
+
+def test_workers_notice_another_order_in_each_epoch() -> None:
+    def loader(items: str) -> Any:
+        service = ps.MultiProcessingReadingService(2)
+        return ps.DataLoader2(ps.iter.IterableWrapper([*items]).sharding_filter(), reading_service=service)
+
+    states = []
+    with loader("abcdefgh") as one:
+        for _ in range(3):
+            running = iter(one)
+            assert [*islice(running, 4)] == [*"abcd"]
+            states.append(one.state_dict())
+            list(running)
+    with loader("habcdefg") as other:
+        for state in states:
+            other.load_state_dict(state)
+            with pytest.raises(RuntimeError, match=ANOTHER_ORDER):
+                list(other)
