@@ -65,6 +65,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
         assert self._pass is not None
         self._pass.as_the_first()  # a pass that reads the source again keeps the order of the first
         if self._filled and self._seeds == seeds_of(self.source):
+            self._warn_of_streams()
             return chain(self._kept, self._behind_the_kept())
         self._kept, self._rest, self._filled, self._seeds = [], None, False, seeds_of(self.source)
         return self._fill()
@@ -99,6 +100,16 @@ class InMemoryCacheHolder(IterDataPipe[T]):
                         )
                 yield item
         self._filled = True
+
+    def _warn_of_streams(self) -> None:
+        first = self._kept[0] if self._kept else None
+        parts = first.values() if isinstance(first, dict) else first if isinstance(first, (tuple, list)) else (first,)
+        if any(callable(getattr(part, "read", None)) for part in parts):
+            warnings.warn(
+                "in_memory_cache keeps open streams, which an earlier pass has read to their end: read them before the "
+                "cache, as by .read_from_stream()",
+                stacklevel=2,
+            )
 
     def _behind_the_kept(self) -> Iterator[T]:
         if self._rest is not None and self._pass is not None:

@@ -127,6 +127,15 @@ class RandomSplitter(IterDataPipe[T]):
         still_to_come = islice(self._are_its_own(self.split_seed), self.drawn.items, None)
         return compress(self.source, self.drawn.follow(still_to_come))
 
+    def at_end(self) -> None:
+        if self.total_length is not None and self.drawn.items < self.total_length:
+            warnings.warn(
+                f"the source of random_split gave {self.drawn.items:,} items, and total_length is "
+                f"{self.total_length:,}: the groups have other shares than their weights; give total_length as many "
+                "items as there are",
+                stacklevel=2,
+            )
+
     def __len__(self) -> int:
         shares = self._shares()
         if any(not share.is_integer() for share in shares.values()) or sum(shares.values()) != self._total():

@@ -280,3 +280,17 @@ def test_a_map_style_source_is_read_by_any_key_and_its_errors_are_not_kept():
     array = ps.map.SequenceWrapper(np.arange(6).reshape(2, 3)).in_memory_cache()
     assert array[0:2].shape == array[[0, 1]].shape == (2, 3)  # what cannot be a key
     assert array[(slice(0, 2), 1)].tolist() == [1, 4]
+
+
+def test_open_streams_are_warned_of_where_they_come_from_memory(tmp_path):
+    path = tmp_path / "one"
+    path.write_bytes(b"1")
+    files = ps.iter.IterableWrapper([str(path)]).open_files("rb")
+    kept = files.in_memory_cache()
+    assert [stream.read() for _, stream in kept] == [b"1"]
+    with pytest.warns(UserWarning, match="in_memory_cache keeps open streams"):
+        [(_, stream)] = kept
+    assert stream.read() == b""
+    stream.close()
+    read = files.read_from_stream().in_memory_cache()
+    assert [list(read), list(read)] == [[(str(path), b"1")]] * 2

@@ -136,3 +136,11 @@ def test_groups_resume_with_the_seed_of_the_state(stop: int) -> None:
     state["state"]["random"] = [{"seed": "x"} for _ in state["state"]["random"]]
     with pytest.raises(ValueError, match="cannot have seeds like"):
         chain().load_state_dict(state)
+
+
+def test_a_total_length_that_is_too_large_is_warned_of_while_reading() -> None:
+    group, _ = IterableWrapper(range(8)).random_split({"a": 0.5, "b": 0.5}, seed=0, total_length=10)
+    with pytest.warns(UserWarning, match="gave 8 items, and total_length is 10"):
+        list(group)
+    group, _ = IterableWrapper(range(10)).random_split({"a": 0.5, "b": 0.5}, seed=0, total_length=10)
+    assert len(list(group)) == 5

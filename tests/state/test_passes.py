@@ -279,3 +279,14 @@ def test_an_operator_may_have_attributes_of_any_public_name() -> None:
     dp.load_state_dict(dp.state_dict())
     assert list(dp) == [2, 3, 4]
     assert "5" in str(dp.profile())
+
+
+@pytest.mark.parametrize("make", [lambda: (n for n in range(3)), lambda: filter(None, (n for n in range(1, 4)))])
+def test_a_pass_over_an_iterator_that_was_read_to_its_end_warns(make: Callable[[], Iterator[int]]) -> None:
+    dp = ps.iter.IterableWrapper(make())
+    assert len(list(dp)) == 3
+    with pytest.warns(UserWarning, match="which an earlier pass has read to its end"):
+        assert list(dp) == []
+    half = ps.iter.IterableWrapper(make())
+    assert len([*itertools.islice(half, 1)]) == 1
+    assert len(list(half)) == 2  # no warning: it has items
