@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -9,6 +10,7 @@ from itertools import compress
 from operator import length_hint
 from typing import Any, TypeVar
 
+from ..errors.notes import add_note
 from ..errors.secrets import short as _short
 
 __all__ = ["NotPlain", "StateField", "Tally", "fields_of", "own"]
@@ -19,7 +21,9 @@ _BEYOND = 2**62
 """More items than any pass has."""
 
 _NUMBERS = (int, float)
-_SCALARS = {int, float, str, bool, bytes, type(None)}
+_SCALARS = {int, float, str, bool, type(None)}
+_BYTES = "bytes in base64"
+"""The only key of a dict that stands for bytes, since states are JSON."""
 
 _DEEPEST = 100
 """Nested lists and dicts: half of what a state allows, since the state contains these."""
@@ -86,7 +90,7 @@ class StateField:
 
     def load(self, value: Any) -> Any:
         """Return the value that `save` saved; the result of an operator's `save` function stays plain data."""
-        return Tally(value) if self.default is Tally else _plain_copy(value, self.name)
+        return Tally(value) if self.default is Tally else _loaded(value)
 
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
@@ -95,7 +99,7 @@ class StateField:
         example = self._example
         if type(example) in _NUMBERS:
             return type(value) in _NUMBERS
-        return example is None or type(value) is type(example)
+        return example is None or type(_bytes_or(value)) is type(_bytes_or(example))
 
     @functools.cached_property
     def _example(self) -> Any:
@@ -106,7 +110,11 @@ class StateField:
 
     def _plain(self, value: Any) -> Any:
         if self._save is not None:
-            value = self._save(value)
+            try:
+                value = self._save(value)
+            except Exception as error:
+                add_note(error, f"in save of {self.name}, which own(…, save=…) declares, of {_short(value)}")
+                raise
         return value.items if isinstance(value, Tally) else _plain_copy(value, self.name)
 
 
@@ -152,6 +160,8 @@ def _plain_copy(value: Any, name: str, depth: int = 0) -> Any:
         if type(value) is int:
             _expect_64_bits(value, name)
         return value
+    if type(value) is bytes:
+        return {_BYTES: base64.b64encode(value).decode()}
     if depth == _DEEPEST:
         raise NotPlain(f"{name} has more than {depth} lists and dicts in each other: {_short(value)}")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -168,6 +178,22 @@ def _plain_copy(value: Any, name: str, depth: int = 0) -> Any:
         f"{name} has {_short(value)}, of type {type(value).__name__}, and states hold plain data: "
         "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) converts it"
     )
+
+
+def _loaded(value: Any) -> Any:
+    """Return a copy of plain data, with bytes where these were saved."""
+    if isinstance(value, dict):
+        found = _bytes_or(value)
+        return {key: _loaded(part) for key, part in value.items()} if found is value else found
+    if isinstance(value, (list, tuple)):
+        return [*value] if {*map(type, value)} <= _SCALARS else [*map(_loaded, value)]
+    return value
+
+
+def _bytes_or(value: Any) -> Any:
+    """Return the bytes that a value of a state stands for, or the value itself."""
+    is_text = isinstance(value, dict) and value.keys() == {_BYTES} and isinstance(value[_BYTES], str)
+    return base64.b64decode(value[_BYTES]) if is_text else value
 
 
 def _expect_64_bits(number: int, name: str) -> None:

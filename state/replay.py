@@ -262,9 +262,14 @@ class ReplayLog(Snapshots):
 
     def restart(self) -> tuple[Node | None, ReadFrom]:
         """Return a node of the source, and from where on to read it with numbers."""
-        oldest = self.oldest
+        oldest, next_one = self.oldest, max(self.pulled, self.first)
+        if oldest > next_one:
+            raise ValueError(
+                f"keep_from({oldest}) declares an item that was not read yet, since the next is number {next_one}: "
+                "where no item is held, give `pulled` of what read() returned"
+            )
         at, node = _useful(self._snapshots, oldest)[0]
-        return node, ReadFrom(at, oldest, max(self.pulled, self.first))
+        return node, ReadFrom(at, oldest, next_one)
 
     def _add(self, node: Node | None, started: float) -> None:
         snapshots = [*self._snapshots, (self.pulled, node)]
@@ -334,7 +339,7 @@ class Reading(Generic[T]):
 
         `number` is the number of the oldest item that the operator then holds, or a function that returns this number,
         or None if none is held. The function runs when a state is taken. It must not reference the operator or this
-        reading, or it would keep them alive.
+        reading, or it would keep them alive. A number beyond `pulled` is a ValueError when a state is taken.
         """
         self._log.needed = number
 

@@ -7,7 +7,7 @@ are in `making`, `reading` and `state`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ..errors.hints import did_you_mean
@@ -94,8 +94,10 @@ def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
     """
     broken: dict[str, str] = {}
     for operator in {type(part) for part in walk(pipe)}:
-        for name, reason in getattr(operator, "broken_laws", {}).items():
-            where = f"broken_laws of {operator.__qualname__}"
+        where, laws = f"broken_laws of {operator.__qualname__}", getattr(operator, "broken_laws", {})
+        if not isinstance(laws, Mapping):
+            raise TypeError(f"{where} must be a dict with the reason for each law, and is {laws!r:.100}")
+        for name, reason in laws.items():
             expect_law(name, f"{where}: ")
             if not isinstance(reason, str) or not reason.strip():
                 raise ValueError(f"{where}: give the reason why {name!r} cannot be kept")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import warnings
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 
 Point = namedtuple("Point", "x y z")
@@ -248,3 +250,75 @@ def test_dicts_keep_their_type(make: Any) -> None:
     [result] = IterableWrapper([make(a=1)]).add_index()
     assert type(result) is make
     assert dict(result) == {"a": 1, "index": 0}
+
+
+class Collected(ps.IterDataPipe):
+    """Keeps bytes, by themselves and within others."""
+
+    resumes_from_start = False
+    seen: bytes = ps.own(b"")
+    parts: list = ps.own(list)
+    of_bytes = ps.own(None, save=lambda value: value)
+
+    def __init__(self, source):
+        self.source = source
+
+    def __iter__(self):
+        for item in self.source:
+            self.seen += bytes([item])
+            self.parts = [*self.parts, {"part": self.seen}]
+            self.of_bytes = self.seen
+            yield self.seen, self.parts[-1], self.of_bytes
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_bytes_are_text_in_states_which_are_json(shards):
+    def loader():
+        service = ps.MultiProcessingReadingService(0, num_shards=shards)
+        return ps.DataLoader2(Collected(ps.iter.IterableWrapper(range(8)).sharding_filter()), reading_service=service)
+
+    whole = list(loader())
+    running = iter(stopped := loader())
+    assert [next(running) for _ in range(3)] == whole[:3]
+    resumed = loader()
+    resumed.load_state_dict(json.loads(json.dumps(stopped.state_dict())))
+    assert list(resumed) == whole[3:]
+
+
+def test_an_error_of_save_names_the_attribute():
+    class Failing(ps.IterDataPipe):
+        resumes_from_start = False
+        place = ps.own(None, save=lambda value: value.number)
+
+        def __init__(self, source):
+            self.source = source
+
+        def __iter__(self):
+            for item in self.source:
+                self.place = item
+                yield item
+
+    running = iter(dp := Failing(ps.iter.IterableWrapper("ab")))
+    next(running)
+    with pytest.raises(AttributeError) as raised:
+        dp.state_dict()
+    assert any("save of Failing.place" in note for note in raised.value.__notes__)
+
+
+def test_a_source_item_that_was_not_read_yet_cannot_be_kept():
+    class TooFar(ps.IterDataPipe):
+        resumes_from_start = False
+
+        def __init__(self, source):
+            self.source = source
+
+        def __iter__(self):
+            items = self.read(self.source)
+            for number, item in items:
+                items.keep_from(number + 2)
+                yield item
+
+    running = iter(dp := TooFar(ps.iter.IterableWrapper("abc")))
+    next(running)
+    with pytest.raises(ValueError, match=r"keep_from\(2\) declares an item that was not read yet"):
+        dp.state_dict()

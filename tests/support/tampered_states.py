@@ -55,7 +55,9 @@ def grouped() -> Any:
 
 def cached() -> Any:
     source = ps.iter.IterableWrapper(range(20)).sharding_filter().shuffle().in_memory_cache().cycle(2)
-    return source.mix(ps.iter.IterableWrapper(range(50, 60)).shuffle()).threadpool_map(abs, max_workers=2)
+    return source.mix(ps.iter.IterableWrapper(range(50, 60)).sharding_filter().shuffle()).threadpool_map(
+        abs, max_workers=2
+    )
 
 
 CHAINS = {"linear": linear, "branched": branched, "grouped": grouped, "cached": cached}

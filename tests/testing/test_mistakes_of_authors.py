@@ -116,3 +116,11 @@ def test_an_attribute_that_cannot_be_pickled_is_named_with_its_mend() -> None:
         "penstock: the lock of HoldsALock() cannot be pickled, so it cannot be sent to worker processes: "
         "make it in __iter__"
     ]
+
+
+def test_broken_laws_are_a_dict_with_reasons() -> None:
+    class Breaks(Passing):
+        broken_laws = ("resuming",)  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match="broken_laws of .*Breaks must be a dict with the reason for each law"):
+        ps.check_operator(lambda: Breaks(numbers()))

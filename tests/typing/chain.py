@@ -68,3 +68,22 @@ assert_type(numbers.limit(3).take_all(), list[int])
 assert_type(numbers.count(), int)
 assert_type(numbers.show(limit=1), None)
 assert_type(ps.__version__, str)
+
+
+class Halves(ps.Splitter[int]):
+    def __init__(self, source: ps.IterDataPipe[int]) -> None:
+        self.source = source
+
+    def result(self) -> list[ps.IterDataPipe[int]]:
+        return self.branches(2)
+
+    def branch_of(self, number: int, item: int) -> int:
+        return item % 2
+
+
+class Untyped(ps.Splitter):
+    def result(self) -> list[ps.IterDataPipe[Any]]:
+        return self.branches(2)
+
+
+assert_type(Halves(numbers).result(), list[ps.IterDataPipe[int]])

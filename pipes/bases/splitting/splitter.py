@@ -19,7 +19,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ....registry import IterDataPipe, Node, PassPath, add_error_context, capture, own, replace_live_iterator, walk
 from ....state.fields import NotPlain
@@ -30,8 +30,17 @@ from .generation import Entry, Generation, Queue
 
 __all__ = ["Branch", "Forking", "Splitter"]
 
+if TYPE_CHECKING:  # Python 3.11 has no defaults of type variables
+    from typing_extensions import TypeVar
 
-class Splitter(IterDataPipe[Any]):
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class Splitter(IterDataPipe[T]):
     """The base of operators that give several pipes, the branches, and share out the items of the source among them.
 
     Such an operator defines `result`, which returns `self.branches(number)`, and `branch_of`, which says for each item
@@ -59,21 +68,21 @@ class Splitter(IterDataPipe[Any]):
     resumes_from_start = False
     _not_compared = ("buffer_size",)  # the error for a full buffer advises a larger one
     transient = ("_known", "_generation", "_lock", "_places")
-    source: IterDataPipe[Any]
+    source: IterDataPipe[T]
     gone: set[int] = own(set, save=sorted)
     """The branches whose passes ended or were given up. No items wait for them."""
     _is_asked_after_its_end = True
 
     # What a subclass defines
 
-    def result(self) -> list[IterDataPipe[Any]]:
+    def result(self) -> list[IterDataPipe[T]]:
         """Return the branches: the result of calling the class."""
         raise NotImplementedError(
             f"{type(self).__name__} does not say how many pipes it gives: write `def result(self)`, with "
             "`return self.branches(2)`"
         )
 
-    def branch_of(self, number: int, item: Any) -> int | None:
+    def branch_of(self, number: int, item: T) -> int | None:
         """Return the number of the branch that yields an item, from 0 on, or None to leave the item out.
 
         Items are numbered from 0 in each pass. The result must follow from the number, the item and the arguments: a
@@ -88,7 +97,7 @@ class Splitter(IterDataPipe[Any]):
         """Return the length of a branch, or raise TypeError."""
         raise TypeError(f"the length of a branch of {self._name} is unknown before its items are read")
 
-    def branches(self, number: int) -> list[IterDataPipe[Any]]:
+    def branches(self, number: int) -> list[IterDataPipe[T]]:
         """Return that many new branches."""
         self.number_of_branches = number
         return [Branch(self, place) for place in range(number)]
