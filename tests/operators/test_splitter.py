@@ -105,3 +105,23 @@ def test_what_is_forgotten_is_said() -> None:
         SaysNoNumber(numbers(3))
     with pytest.raises(NotImplementedError, match=r"write `def branch_of\(self, number, item\)`, which returns"):
         list(SaysNoBranch(numbers(3))[0])
+
+
+@pytest.mark.parametrize("how", ["concat", "mux", "mux_longest", "zip", "mix"])
+def test_closing_a_step_over_branches_closes_their_source(how):
+    closed = []
+
+    class Source(ps.IterDataPipe):
+        def __iter__(self):
+            try:
+                yield from range(8)
+            finally:
+                closed.append(True)
+
+    one, other = Source().fork(2, buffer_size=8)
+    dp = getattr(one, how)(other)
+    running = iter(dp)
+    next(running)
+    running.close()
+    assert closed == [True]
+    assert len(list(dp)) in (8, 16)

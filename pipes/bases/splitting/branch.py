@@ -75,6 +75,12 @@ class Branch(IterDataPipe[T]):
         if self.generation is not None and self.queue is not None:
             self._give_up(self.generation, self.queue)
 
+    def _detach_reader(self, link: Any) -> None:
+        super()._detach_reader(link)
+        generation = self.generation
+        if generation is not None and generation.path == link.path and self.number not in generation.joined:
+            self._pass_unread()  # the reader was closed before it came to this branch
+
     def _give_up(self, generation: Generation, queue: Queue) -> None:
         """Stop queueing items for the branch in a generation."""
         queue.give_up()
