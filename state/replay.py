@@ -264,10 +264,7 @@ class ReplayLog(Snapshots):
         """Return a node of the source, and from where on to read it with numbers."""
         oldest, next_one = self.oldest, max(self.pulled, self.first)
         if oldest > next_one:
-            raise ValueError(
-                f"keep_from({oldest}) declares an item that was not read yet, since the next is number {next_one}: "
-                "where no item is held, give `pulled` of what read() returned"
-            )
+            raise ValueError(f"keep_from({oldest}) is of an item that was not read yet: `pulled` is {next_one}")
         at, node = _useful(self._snapshots, oldest)[0]
         return node, ReadFrom(at, oldest, next_one)
 

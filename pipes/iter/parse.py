@@ -204,10 +204,7 @@ class JsonLineParser(OneToOne[Any]):
             if isinstance(item, (bytes, bytearray)):
                 item = item.decode()
             if not isinstance(item, str):
-                raise TypeError(
-                    "parse_json takes lines of text or bytes, pairs of a path and a line, or rows of read_text: this "
-                    f"is a {type(item).__name__}"
-                )
+                raise _no_line(item)
             try:
                 return decode(item.removeprefix("\ufeff"))
             except json.JSONDecodeError:
@@ -216,6 +213,13 @@ class JsonLineParser(OneToOne[Any]):
             raise json.JSONDecodeError("The line is blank", item, 0)
 
         return parse
+
+
+def _no_line(item: object) -> TypeError:
+    return TypeError(
+        "parse_json takes lines of text or bytes, pairs of a path and a line, or rows of read_text: this is a "
+        f"{type(item).__name__}"
+    )
 
 
 def _decoder_of(kwargs: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ from ...storage.streaming.streams import checked_path
 from ...workers.threads import Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
-from ..bases.rows.one_schema import OneSchema, all_items
+from ..bases.rows.one_schema import OneSchema
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
@@ -227,14 +227,8 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"], OneSchema["pa.RecordBatch"]
             return False
         return True
 
-    def _schema_of_first(self) -> tuple[str, pa.Schema] | None:
-        for item in all_items(self.source, "read_numpy"):
-            try:
-                return str(item), _value_types(self._read(item))
-            except Exception:
-                if not self.error_policy.skips:
-                    raise
-        return None
+    def _schema_in(self, item: Any) -> tuple[str, pa.Schema]:
+        return str(item), _value_types(self._read(item))
 
     def _provenance_of(self, item: Any) -> Provenance | None:
         return Provenance((ReadRows(str(item), "", None),))

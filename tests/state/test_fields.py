@@ -320,5 +320,5 @@ def test_a_source_item_that_was_not_read_yet_cannot_be_kept():
 
     running = iter(dp := TooFar(ps.iter.IterableWrapper("abc")))
     next(running)
-    with pytest.raises(ValueError, match=r"keep_from\(2\) declares an item that was not read yet"):
+    with pytest.raises(ValueError, match=r"keep_from\(2\) is of an item that was not read yet"):
         dp.state_dict()

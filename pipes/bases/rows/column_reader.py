@@ -117,17 +117,11 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
             self._known = None  # new files may have new columns
         return super().settle(shards)
 
-    def _schema_of_first(self) -> tuple[str, pa.Schema] | None:
+    def _schema_in(self, item: Any) -> tuple[str, pa.Schema]:
         files: set[ColumnFile] = set()
         target = self._unified(files)
-        for item in all_items(self.source, f"read_{self.kind}"):
-            try:
-                with closing(self._column_file(item, files, self._filter, target)) as file:
-                    return origin_of(item).url, file.schema if target is None else target
-            except Exception:
-                if not self.error_policy.skips:
-                    raise
-        return None
+        with closing(self._column_file(item, files, self._filter, target)) as file:
+            return origin_of(item).url, file.schema if target is None else target
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: only the start or the end of the first file is read.

@@ -38,9 +38,9 @@ class OneSchema(IterDataPipe[T]):
     """The first file and its schema, once they are known."""
     _advice = "give columns that are the same in all files"
 
-    def _schema_of_first(self) -> tuple[str, pa.Schema] | None:
-        """Return the URL and the schema of the first file of all readers; None if there is none."""
-        raise NotImplementedError(f"{type(self).__name__} must define _schema_of_first")
+    def _schema_in(self, item: Any) -> tuple[str, pa.Schema]:
+        """Return the URL and the schema of a file."""
+        raise NotImplementedError(f"{type(self).__name__} must define _schema_in")
 
     def settle(self, shards: Collection[tuple[int, int]]) -> list[str] | None:
         """Return as plain data the first file and its schema; None for one reader, and for a file that cannot be read.
@@ -54,8 +54,13 @@ class OneSchema(IterDataPipe[T]):
         return self._known
 
     def _first_if_readable(self) -> tuple[str, pa.Schema] | None:
-        with suppress(Exception):  # the pass itself raises it, or skips the file
-            return self._schema_of_first()
+        with suppress(Exception):  # the pass itself raises it
+            for item in all_items(self.source, self.functional_name or type(self).__name__):
+                try:
+                    return self._schema_in(item)
+                except Exception:
+                    if not self.error_policy.skips:
+                        raise
         return None
 
     def _begin_schema(self) -> None:
