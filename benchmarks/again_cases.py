@@ -164,6 +164,14 @@ CASES = [
     Case("iter.rows2columnar", lambda f: f.source(rows).rows2columnar(["a", "b"])),
     Case("iter.collate", lambda f: f.source(three).collate(as_it_is)),
     Case("iter.header", lambda f: f.source().header(f.length)),
+    Case("iter.limit", lambda f: f.source().limit(f.length)),
+    Case("iter.random_sample", lambda f: f.source().random_sample(0.7)),
+    Case("iter.progress", lambda f: f.source().progress()),
+    Case("iter.parse_json", lambda f: f.source(str).parse_json()),
+    Case("iter.select_columns", lambda f: f.source(a_dict).select_columns(["a"])),
+    Case("iter.drop_columns", lambda f: f.source(a_dict).drop_columns(["b"])),
+    Case("iter.rename_columns", lambda f: f.source(a_dict).rename_columns({"b": "c"})),
+    Case("iter.join", lambda f: f.source(a_dict).join({"b": [0], "c": [0]}, on="b", batched=False)),
     Case("iter.set_length", lambda f: f.source().set_length(f.length)),
     Case("iter.sharding_filter", lambda f: f.source().sharding_filter()),
     Case(
@@ -257,6 +265,8 @@ CASES = [
 
 NOT_MEASURED = {
     "iter.HuggingFaceHubReader": "reads no source",
+    "iter.list_image_folder": "reads folders, a few items of its source",
+    "iter.shuffle_image_folder": "reads folders, a few items of its source",
     "iter.list_files_by_ais": "needs a server of AIStore",
     "iter.load_files_by_ais": "needs a server of AIStore",
     "iter.list_files_by_s3": "needs a server of S3",

@@ -100,11 +100,7 @@ def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = No
     endless: dict[int, bool] = {}
     for step in sources_first(chain) if points else ():
         sources = sources_of(step)
-        divided[id(step)] = (
-            id(step) in points
-            or (_dispatches(step) and _counts(step, group))
-            or any(divided[id(source)] for source in sources)
-        )
+        divided[id(step)] = id(step) in points or any(divided[id(source)] for source in sources)
         endless[id(step)] = is_endless(step, [endless[id(source)] for source in sources])
         looked_up = {name: vars(step)[name] for name in declared(step, "whole_sources", ())}
         for name, source in looked_up.items():

@@ -40,7 +40,7 @@ class IterableWrapper(Positioned[T]):
     payload = ("iterable",)
     transient = ("_was_read",)
     _was_read = False
-    """Whether a pass has read from it."""
+    """Whether a pass has begun to read an iterator, which can be read once only."""
 
     def __init__(self, iterable: Iterable[T], deepcopy: bool = True) -> None:
         if not isinstance(iterable, Iterable) and not hasattr(type(iterable), "__getitem__"):
@@ -65,8 +65,10 @@ class IterableWrapper(Positioned[T]):
             return rest, lambda: total - operator.length_hint(rest)
         tally = Tally()
         copied = self._copied(items)
-        wanted = self._read_on(iter(copied)) if self._was_read and copied is items else iter(copied)
-        self._was_read = True
+        wanted = iter(copied)
+        if copied is items and isinstance(items, Iterator):
+            wanted = self._read_on(items) if self._was_read else items
+            self._was_read = True
         if begun_at:
             self._expect_last(islice(wanted, begun_at - 1, begun_at))
         if (start - begun_at, step) != (0, 1):
@@ -77,18 +79,16 @@ class IterableWrapper(Positioned[T]):
         return len(self.iterable)  # type: ignore[arg-type]
 
     def _read_on(self, items: Iterator[T]) -> Iterator[T]:
-        """Yield what is left of an iterable that cannot be copied; warn where nothing is."""
+        """Yield what an earlier pass has left of an iterator; warn where nothing is."""
         for item in items:
             yield item
             yield from items
             return
-        if isinstance(self.iterable, Iterator):
-            warnings.warn(
-                f"IterableWrapper reads a {type(self.iterable).__name__}, which an earlier pass has read to its end: "
-                "this pass has no items. Wrap what each pass can read again, such as a list, or an object whose "
-                "__iter__ begins anew",
-                stacklevel=2,
-            )
+        warnings.warn(
+            f"IterableWrapper reads a {type(items).__name__}, which an earlier pass has read to its end: this pass has "
+            "no items. Wrap what each pass can read again, such as a list, or an object whose __iter__ begins anew",
+            stacklevel=2,
+        )
 
     def _copied(self, items: Iterable[T]) -> Iterable[T]:
         if not self.deepcopy:
