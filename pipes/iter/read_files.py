@@ -197,6 +197,7 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"], OneSchema["pa.RecordBatch"]
     """
 
     gives = "batches"
+    resumes_from_start = False
 
     def __init__(
         self,

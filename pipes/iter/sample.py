@@ -45,7 +45,6 @@ class _RowCounter(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    resumes_from_start = False
     source: IterDataPipe[T]
 
     def _batch_of(self, item: Any) -> Any:
@@ -76,6 +75,7 @@ class RowLimiter(_RowCounter[T]):
     """
 
     traits = ("limits",)
+    resumes_from_start = False
     given: int = own(0)
     """The rows yielded."""
     _cut_to: int | None = own(None, saved=False)
@@ -147,6 +147,7 @@ class RowSampler(_RowCounter[T]):
     """
 
     traits = ("drops",)
+    resumes_from_start = False
     seen: int = own(0)
     """The rows read."""
 

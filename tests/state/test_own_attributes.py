@@ -133,3 +133,15 @@ def test_what_no_state_can_have_is_harmless_until_one_is_taken() -> None:
         resumed.load_state_dict(dp.state_dict())  # as the step was before its first item
         assert [*resumed] == (rest := [*iterator])
         assert sorted([*begun, *rest]) == [*range(300)]
+
+
+def test_no_operator_loses_resumes_from_start_by_an_iter_of_its_own() -> None:
+    """A subclass with its own `__iter__` runs again from its start, unless it says itself that it does not."""
+    kinds = {operator.cls for name, operator in ps.registry.operators.items() if name.startswith("iter.")}
+    lost = {
+        kind.__name__
+        for kind in kinds
+        if getattr(kind, "resumes_from_start", False)
+        and any(vars(base).get("resumes_from_start") is False for base in kind.__mro__)
+    }
+    assert lost == {"RowGroupShuffler"}  # it reads all footers before its first row group
