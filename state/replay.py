@@ -30,7 +30,7 @@ __all__ = [
     "after",
     "check_value",
     "collect",
-    "expect_more",
+    "expect_no_fewer",
     "expect_same_order",
     "known",
 ]
@@ -70,7 +70,7 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
     tally = Tally()
     others = tally.follow(islice(items, number))
     found = deque(others if drop is None else map(drop, others), maxlen=int(last is not None))  # consumed in C
-    expect_more(number - tally.items)
+    expect_no_fewer(number - tally.items)
     if found:
         expect_same_order(found.pop(), last)
     reseed()
@@ -360,11 +360,11 @@ class Reading(Generic[T]):
             raise RuntimeError(
                 f"item {too_old[0]} is asked for again, and keep_from declared only those from {log.first} on"
             )
-        expect_more(len(wanted) - len(found))
+        expect_no_fewer(len(wanted) - len(found))
         return found
 
 
-def expect_more(lacking: int) -> None:
+def expect_no_fewer(lacking: int) -> None:
     """Raise RuntimeError if a source lacks items that it had when the state was taken."""
     if lacking > 0:
         raise RuntimeError("the source gave fewer items than when the state was taken")

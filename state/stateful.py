@@ -11,7 +11,7 @@ from .fields import StateField, Tally
 from .foreign import OurPipe
 from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Reading, expect_more, expect_same_order, known
+from .replay import Reading, expect_no_fewer, expect_same_order, known
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step
@@ -49,7 +49,7 @@ class Stateful(OurPipe):
     def _expect_last(self, last: Iterable[Any]) -> None:
         """Raise RuntimeError if a pass that resumes after an item finds none there, or another one."""
         found = [*last]
-        expect_more(1 - len(found))
+        expect_no_fewer(1 - len(found))
         if self._pass is not None:
             expect_same_order(found[0], self._pass.last_before)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors.hints import hint_on_argument
 from ...errors.notes import add_note
-from ...state.replay import expect_more
+from ...state.replay import expect_no_fewer
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -117,7 +117,7 @@ class ParquetFormat(ColumnFormat):
 
 def _numbers(first: int, parts: int) -> range:
     """Return the numbers of the parts from `first` on; RuntimeError if a resumed pass has read more than there are."""
-    expect_more(first - parts)
+    expect_no_fewer(first - parts)
     return range(first, parts)
 
 

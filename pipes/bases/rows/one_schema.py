@@ -66,9 +66,11 @@ class OneSchema(IterDataPipe[T]):
     def _begin_schema(self) -> None:
         """Find out the first file and its schema, where this pass may not be the one that reads it."""
         settled, self.settled = self.settled, None  # of this pass alone
+        if settled is None and part_read(self.source)[0] > 1:  # torch's DataLoader settles nothing
+            settled = self.settle([(1, 0)])
         if settled is not None:
             self._first = settled[0], schema_of_text(settled[1])
-        elif part_read(self.source)[0] > 1 or (self._pass is not None and self._pass.resumed):
+        elif self._pass is not None and self._pass.resumed:
             self._first = self._first_if_readable()
 
     def _expect_schema(self, url: str, schema: pa.Schema) -> None:

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ....registry import IterDataPipe, add_error_context, own
-from ....state.replay import after, expect_more
+from ....state.replay import after, expect_no_fewer
 from ....workers.reading import Readers
 from ...columns.files import ColumnFile
 from ..ahead.works_ahead import until_error
@@ -84,14 +84,14 @@ class ReadsParts(IterDataPipe[R]):
         try:
             for number, part in parts:
                 if number != self.part:  # parts without matching rows were skipped
-                    expect_more(self.given)
+                    expect_no_fewer(self.given)
                     self.part = number
                 if self.error_policy.keep(part):
                     for output in self._checked(item, number, part):
                         self.given += 1
                         yield output
                 self.part, self.given = number + 1, 0
-            expect_more(self.given)  # of a part that the file no longer has
+            expect_no_fewer(self.given)  # of a part that the file no longer has
         except Exception as error:
             add_error_context(error, self, item)  # name it: the source has read ahead
             raise
