@@ -114,6 +114,8 @@ class Shards:
         self._reset_fn = options.reset_fn
         self._made: dict[int, Any] = {}
         """Chains by shard number, each made once."""
+        self._to_settle: dict[int, list[Any]] = {}
+        """By shard number, the steps of its chain that get what was settled for all shards."""
         self.chains: dict[int, Any] = {}
         """The chains being read, as the reset function returned them, if there is one."""
 
@@ -122,6 +124,7 @@ class Shards:
         chain = self._made.get(position.shard)
         if chain is None:
             chain = sharded(self._make_chain(position.shard), *self._division.part(position.shard))
+            self._to_settle[position.shard] = steps_to_settle(chain)  # without those that the function adds
             if self._init_fn is not None:
                 chain = _chain_by(self._init_fn, "worker_init_fn", chain, self._worker)
             self._made[position.shard] = chain
@@ -136,7 +139,7 @@ class Shards:
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.epoch = epoch
-        for step, settled in zip(steps_to_settle(chain), epoch.settled, strict=False):
+        for step, settled in zip(self._to_settle[position.shard], epoch.settled, strict=False):
             step.settled = settled
         self.chains[position.shard] = chain
         hand_down(chain, position.steps, epoch.path)

@@ -6,6 +6,7 @@ import base64
 import copy
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import compress
 from operator import length_hint
 from typing import Any, TypeVar
@@ -192,8 +193,10 @@ def _loaded(value: Any) -> Any:
 
 def _bytes_or(value: Any) -> Any:
     """Return the bytes that a value of a state stands for, or the value itself."""
-    is_text = isinstance(value, dict) and value.keys() == {_BYTES} and isinstance(value[_BYTES], str)
-    return base64.b64decode(value[_BYTES]) if is_text else value
+    if isinstance(value, dict) and value.keys() == {_BYTES} and isinstance(value[_BYTES], str):
+        with suppress(ValueError):  # damaged: no bytes
+            return base64.b64decode(value[_BYTES], validate=True)
+    return value
 
 
 def _expect_64_bits(number: int, name: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 import penstock as ps
@@ -166,3 +167,88 @@ def test_files_on_both_sides_of_a_dispatched_stream_are_settled_where_they_are_r
     assert len(list(in_shards(dispatched.concat(reading(OTHERS["units"], paths[:1] * 3))))) == 4
     with pytest.raises(ValueError, match="timestamp.*the first file"):
         list(in_shards(dispatched.concat(reading(OTHERS["units"], paths))))
+
+
+class Queue(ps.IterDataPipe[str]):
+    """Takes each path off a list, as from a queue: what is looked at is gone."""
+
+    waiting: ClassVar[list[str]] = []
+
+    def __iter__(self) -> Iterator[str]:
+        while self.waiting:
+            yield self.waiting.pop(0)
+
+
+def test_a_stream_that_can_be_read_once_is_not_looked_at(tmp_path: Path) -> None:
+    case = parquet(*({"n": [number]} for number in range(6)))
+    paths = [str(path) for path in written(case, tmp_path, 6)]
+    level = ps.registry.SHARDING_PRIORITIES.MULTIPROCESSING
+
+    def loader(**options: Any) -> ps.DataLoader2[Any]:
+        Queue.waiting[:] = paths
+        return in_shards(Queue().sharding_round_robin_dispatch(level).read_parquet(**options))
+
+    assert [batch.to_pydict()["n"] for batch in loader()] == [[number] for number in range(6)]
+    with pytest.raises(TypeError, match="a dispatched stream is read once only"):
+        list(loader(unify=True))
+    first = ps.iter.ParquetReader(Queue(), prefetch=1)
+    Queue.waiting[:] = paths
+    running = iter(first)
+    next(running)
+    state, left = first.state_dict(), len(Queue.waiting)
+    running.close()
+    resumed = ps.iter.ParquetReader(Queue(), prefetch=1)
+    Queue.waiting.insert(0, paths[0])
+    resumed.load_state_dict(state, strict=False)
+    assert len(list(resumed)) == left
+
+
+def test_the_first_file_of_shuffled_files_is_the_same_in_each_run(tmp_path: Path) -> None:
+    case = parquet(*({"n": pa.array([number], (pa.int32(), pa.int64())[number % 2])} for number in range(8)))
+    paths = [str(path) for path in written(case, tmp_path, 8)]
+
+    def read() -> list[Any]:
+        files = ps.iter.IterableWrapper(paths).shuffle().sharding_filter()
+        loader = in_shards(files.read_parquet(on_error="skip"))
+        loader.seed(7)
+        return [batch.to_pydict()["n"] for _ in range(2) for batch in loader]
+
+    before = torch.get_rng_state()
+    found = read()
+    assert [read() for _ in range(5)] == [found] * 5
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_reader_that_worker_init_fn_adds_has_a_first_file_of_its_own(tmp_path: Path) -> None:
+    for name, case in {"one": parquet({"a": [1]}, {"a": [2]}), "other": parquet({"b": ["x"]}, {"b": ["y"]})}.items():
+        (tmp_path / name).mkdir()
+        written(case, tmp_path / name)
+    paths = [str(tmp_path / "other" / f"{n}.parquet") for n in range(2)]
+
+    def with_others(chain: Any, info: Any) -> Any:
+        return ps.iter.IterableWrapper(paths).read_parquet().concat(chain)
+
+    service = ps.MultiProcessingReadingService(0, num_shards=2, worker_init_fn=with_others)
+    one = [tmp_path / "one" / f"{n}.parquet" for n in range(2)]
+    loader = ps.DataLoader2(reading(("parquet", lambda path, number: None), one), reading_service=service)
+    assert len(list(loader)) == 6
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_first_file_without_rows_says_nothing_of_types(number: int, tmp_path: Path) -> None:
+    case = text("csv", "a,b\n", "a,b\n1,2\n", "a,b\n3,4\n")
+    loader = in_shards(reading(case, written(case, tmp_path, 3)), number)
+    assert sorted(batch.to_pydict()["a"][0] for batch in loader) == [1, 3]
+
+
+@pytest.mark.parametrize("settled", [5, ["a"], {"0": 1}, [5, 6]])
+def test_a_state_without_a_first_file_is_a_clear_error(settled: Any, tmp_path: Path) -> None:
+    case = OTHERS["widths"]
+    paths = written(case, tmp_path)
+    loader = in_shards(reading(case, [paths[0]] * 4))
+    next(iter(loader))
+    state = json.loads(json.dumps(loader.state_dict()))
+    state["state"]["steps"][0]["own"]["settled"] = [settled]
+    loader.load_state_dict(state)
+    with pytest.raises(ValueError, match="the state has no first file and schema for ParquetReader"):
+        list(loader)

@@ -322,3 +322,13 @@ def test_a_source_item_that_was_not_read_yet_cannot_be_kept():
     next(running)
     with pytest.raises(ValueError, match=r"keep_from\(2\) is of an item that was not read yet"):
         dp.state_dict()
+
+
+@pytest.mark.parametrize("damaged", ["!!!!", "YWJjZ", "é", 5])
+def test_damaged_bytes_are_no_bytes(damaged):
+    dp = Collected(ps.iter.IterableWrapper(range(3)))
+    next(iter(dp))
+    state = dp.state_dict()
+    state["state"]["steps"][-1]["own"]["seen"] = {"bytes in base64": damaged}
+    with pytest.raises(ValueError, match="Collected.* has no seen like that in the state"):
+        dp.load_state_dict(state)

@@ -117,11 +117,13 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
             self._known = None  # new files may have new columns
         return super().settle(shards)
 
-    def _schema_in(self, item: Any) -> tuple[str, pa.Schema]:
+    def _schema_in(self, item: Any) -> tuple[str, pa.Schema] | None:
         files: set[ColumnFile] = set()
         target = self._unified(files)
         with closing(self._column_file(item, files, self._filter, target)) as file:
-            return origin_of(item).url, file.schema if target is None else target
+            first = next(iter(_part_numbers(item, file, 0)), None)
+            is_empty = first is None or (file.content.goes_on is False and file.read(first) is None)
+            return None if is_empty else (origin_of(item).url, file.schema if target is None else target)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: only the start or the end of the first file is read.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ....registry import SHARDING_PRIORITIES, IterDataPipe, own, walk
+from ....registry import SHARDING_PRIORITIES, IterDataPipe, own, seed_graph, walk
 from ....registry.sharding import part_read
 from ....state.copying import copy_to_look_at
 from ....state.foreign import declared
@@ -38,8 +38,8 @@ class OneSchema(IterDataPipe[T]):
     """The first file and its schema, once they are known."""
     _advice = "give columns that are the same in all files"
 
-    def _schema_in(self, item: Any) -> tuple[str, pa.Schema]:
-        """Return the URL and the schema of a file."""
+    def _schema_in(self, item: Any) -> tuple[str, pa.Schema] | None:
+        """Return the URL and the schema of a file; None for one without rows."""
         raise NotImplementedError(f"{type(self).__name__} must define _schema_in")
 
     def settle(self, shards: Collection[tuple[int, int]]) -> list[str] | None:
@@ -57,10 +57,13 @@ class OneSchema(IterDataPipe[T]):
         with suppress(Exception):  # the pass itself raises it
             for item in all_items(self.source, self.functional_name or type(self).__name__):
                 try:
-                    return self._schema_in(item)
+                    found = self._schema_in(item)
                 except Exception:
                     if not self.error_policy.skips:
                         raise
+                else:
+                    if found is not None:
+                        return found
         return None
 
     def _begin_schema(self) -> None:
@@ -69,8 +72,10 @@ class OneSchema(IterDataPipe[T]):
         if settled is None and part_read(self.source)[0] > 1:  # torch's DataLoader settles nothing
             settled = self.settle([(1, 0)])
         if settled is not None:
+            if not isinstance(settled, list) or [*map(type, settled)] != [str, str]:
+                raise ValueError(f"the state has no first file and schema for {type(self).__name__}: {settled!r:.100}")
             self._first = settled[0], schema_of_text(settled[1])
-        elif self._pass is not None and self._pass.resumed:
+        elif self._pass is not None and self._pass.resumed and all(map(_can_be_read_again, walk(self.source))):
             self._first = self._first_if_readable()
 
     def _expect_schema(self, url: str, schema: pa.Schema) -> None:
@@ -82,9 +87,23 @@ class OneSchema(IterDataPipe[T]):
             raise ValueError(f"{first_difference(schema, expected)}, as in {first!r}, the first file: {self._advice}")
 
 
+def _can_be_read_again(step: object) -> bool:
+    """Say whether a second pass leaves the items of the first alone; a step of others may take them from a queue."""
+    return type(step).__module__.startswith("penstock.")
+
+
 def all_items(source: IterDataPipe[Any], reader: str) -> Iterator[Any]:
-    """Yield the items of all shards of a source, from a copy: the source keeps its position."""
+    """Yield the items of all shards of a source, from a copy: the source keeps its position.
+
+    A random order is the same in each process and run, and draws no seed.
+    """
+    if any(declared(step, "dispatches", False) for step in walk(source)):
+        raise TypeError(
+            f"{reader} looks at the files in a copy of the chain, and a dispatched stream is read once only: give "
+            "unify a pyarrow.Schema, or leave it out"
+        )
     copy = copy_to_look_at(source, reader)
+    seed_graph(copy, 0)
     pipe: Any
     for pipe in walk(copy):
         if declared(pipe, "is_sharding_filter", False):
