@@ -2346,7 +2346,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
         corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
-        array without a dimension. Raises TypeError for complex numbers, which Arrow lacks.
+        array without a dimension. Raises ValueError for a file whose columns have other names or types than those of the
+        first file; shapes may differ. Raises TypeError for complex numbers, which Arrow lacks.
 
         >>> import os, tempfile
         >>> import numpy as np
@@ -2406,9 +2407,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         exclude a match. Up to `prefetch` files or row groups are read at once, one per thread; one more row group may be in
         memory.
 
-        All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
-        get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
-        resulting `pyarrow.Schema`. `schema()` returns it in advance.
+        All files must have the columns and types of the first file, whichever reader has it. With `unify=True`, columns
+        that a file lacks are null, and numbers get the widest of their types. For that, the footers of all files are read
+        when a pass begins, unless `unify` is the resulting `pyarrow.Schema`. `schema()` returns it in advance.
 
         `storage_options` are options of the file system, such as `{"anon": True}`. `on_error` handles a file that cannot be
         opened, or a row group that cannot be read. A state has the current row group and the number of its batches yielded;
