@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..registry import capture, copy_of, flatten, walk
+from ..registry import capture, flatten, walk
+from ..state.copying import copy_for_shard
 from ..state.foreign import declares
 from ..state.seeds import isolated_generators
 from .options import Division, ReadOptions, WorkerInfo
@@ -48,7 +49,7 @@ class LocalShards:
         self._passes = {position.shard: self._shards.begin(epoch, position, seeded) for position in positions}
 
     def _chain_of(self, shard: int) -> Any:
-        chain = self._chain if len(self._division.shards) == 1 else copy_of(self._chain)
+        chain = self._chain if len(self._division.shards) == 1 else copy_for_shard(self._chain)
         return connect_feeds(chain, lambda stream: LocalFeed(self._dispatch, stream, shard))
 
     def items(self, order: RoundRobin, ended: dict[int, int]) -> Iterator[Any]:

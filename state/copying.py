@@ -14,7 +14,7 @@ from .foreign import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling, tor
 from .graph import DataPipe, sources_first, sources_of, walk
 from .step_text import step
 
-__all__ = ["PASS_ATTRIBUTES", "SourcesFirst", "copy_of", "copy_to_look_at"]
+__all__ = ["PASS_ATTRIBUTES", "SourcesFirst", "copy_for_shard", "copy_of", "copy_to_look_at"]
 
 
 def copy_of(chain: Any, afresh: bool = False) -> Any:
@@ -37,10 +37,31 @@ def copy_to_look_at(chain: Any, method: str = "peek") -> Any:
 
     Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
     """
+    if (pipe := _reads_iterator(chain)) is not None:
+        raise TypeError(f"{method} reads a copy of the chain, and {step(pipe)} can be read once only")
+    return copy_of(chain, afresh=True)
+
+
+def copy_for_shard(chain: Any) -> Any:
+    """Return a copy that one of several shards reads in the same process.
+
+    Raises TypeError if the chain reads an iterator, which all of them would share.
+    """
+    if (pipe := _reads_iterator(chain)) is not None:
+        raise TypeError(
+            f"several shards are read in one process, and each would take items of the others from {step(pipe)}, an "
+            "iterator, which can be read once only: give it a list, or another object that iter() begins anew, put "
+            " sharding_round_robin_dispatch in place of sharding_filter, or read one shard (num_shards=1)"
+        )
+    return copy_of(chain)
+
+
+def _reads_iterator(chain: Any) -> DataPipe | None:
+    """Return a step of a chain that reads an iterator, such as a generator, an open file or a `csv.reader`."""
     for pipe in walk(chain):
         if any(isinstance(vars(pipe).get(name), Iterator) for name in getattr(pipe, "payload", ())):
-            raise TypeError(f"{method} reads a copy of the chain, and {step(pipe)} can be read once only")
-    return copy_of(chain, afresh=True)
+            return pipe
+    return None
 
 
 def _deep_copy(chain: Any, pipes: list[DataPipe]) -> Any:

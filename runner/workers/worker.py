@@ -14,6 +14,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import torch
 
 from ...registry import copy_of
+from ...state.copying import copy_for_shard
 from ...state.seeds import seed_process
 from ...workers.processes import end_with_parent, refuse_breakpoints
 from ...workers.transport import receive_parcel_descriptor
@@ -87,10 +88,11 @@ def _sender_of_shards(
     connection: Connection, setup: Setup, worker: WorkerInfo, chain: Any, feeds: Feeds, watch: StatusWriter
 ) -> Sender:
     options, division = setup.options, setup.division
+    copied = copy_of if len(division.shards) <= worker.num_workers else copy_for_shard
 
     def chain_of(shard: int) -> Any:
         return connect_feeds(
-            copy_of(chain), lambda stream: RemoteFeed(feeds[stream, shard], shard, options.worker_prefetch)
+            copied(chain), lambda stream: RemoteFeed(feeds[stream, shard], shard, options.worker_prefetch)
         )
 
     options = replace(

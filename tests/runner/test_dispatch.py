@@ -1,5 +1,7 @@
 """What stands before a sharding_round_robin_dispatch is read once, in one process, for all workers."""
 
+import csv
+import io
 import json
 import multiprocessing
 import os
@@ -215,4 +217,33 @@ def test_two_dispatched_streams_may_read_by_index_from_the_same():
 def test_a_stream_of_a_dispatched_stream_cannot_be_dispatched():
     dp = dispatched(dispatched(ps.iter.IterableWrapper(range(9))).map(str))
     with loader_of(dp, 2) as loader, pytest.raises(RuntimeError, match="dispatched, and what is made of it once more"):
+        list(loader)
+
+
+READ_ONCE = {
+    "generator": lambda: (number for number in range(9)),
+    "lines": lambda: io.StringIO("a\nb\nc\n"),
+    "csv.reader": lambda: csv.reader(io.StringIO("a\nb\nc\n")),
+    "iterator": lambda: iter([*range(9)]),
+}
+
+
+@pytest.mark.parametrize("make", READ_ONCE.values(), ids=READ_ONCE)
+def test_an_iterator_cannot_be_shared_by_the_shards_of_a_process(make):
+    items = [*make()]
+    shared = loader_of(ps.iter.IterableWrapper(make()).sharding_filter(), 0, num_shards=2)
+    with shared as loader, pytest.raises(TypeError, match=r"IterableWrapper\(.*can be read once only: .*num_shards=1"):
+        list(loader)
+    for dp, shards in ((dispatched(ps.iter.IterableWrapper(make())), 2), (ps.iter.IterableWrapper(make()), 1)):
+        with loader_of(dp, 0, num_shards=shards, require_sharding=False) as loader:
+            assert list(loader) == items
+
+
+def test_an_iterator_cannot_be_shared_by_the_shards_of_a_worker():
+    def chain():
+        return ps.iter.IterableWrapper(iter([*range(9)])).sharding_filter()
+
+    with loader_of(chain(), 2, num_shards=2) as loader:
+        assert list(loader) == [*range(9)]
+    with loader_of(chain(), 2, num_shards=4) as loader, pytest.raises(TypeError, match="can be read once only"):
         list(loader)
