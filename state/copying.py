@@ -51,7 +51,7 @@ def copy_for_shard(chain: Any) -> Any:
         raise TypeError(
             f"several shards are read in one process, and each would take items of the others from {step(pipe)}, an "
             "iterator, which can be read once only: give it a list, or another object that iter() begins anew, put "
-            " sharding_round_robin_dispatch in place of sharding_filter, or read one shard (num_shards=1)"
+            "sharding_round_robin_dispatch in place of sharding_filter, or read one shard (num_shards=1)"
         )
     return copy_of(chain)
 
