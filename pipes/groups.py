@@ -88,8 +88,9 @@ GROUPS: dict[str, tuple[str, str]] = {
         "in_memory_cache on_disk_cache end_caching",
     ),
     "Share the work, and read ahead": (
-        "Put `sharding_filter` after the shuffle of the files. `prefetch` lets a thread read ahead.",
-        "sharding_filter sharding_round_robin_dispatch prefetch fullsync",
+        "Put `sharding_filter` after the shuffle of the files. `shard_files` in its place divides few large files, "
+        "too. `prefetch` lets a thread read ahead.",
+        "sharding_filter shard_files sharding_round_robin_dispatch prefetch fullsync",
     ),
     "Move to a device": (
         "`to_device` copies the next batch while this one is used.",

@@ -104,6 +104,7 @@ OPERATORS = {
     "iter.select_columns": "penstock.pipes.iter.select_columns:ColumnSelector",
     "iter.set_length": "penstock.pipes.iter.enumerate:LengthSetter",
     "iter.shard_expand": "penstock.pipes.iter.shard:ShardExpander",
+    "iter.shard_files": "penstock.pipes.iter.shard_files:FileSharder",
     "iter.sharding_filter": "penstock.pipes.iter.shard:ShardingFilter",
     "iter.sharding_round_robin_dispatch": "penstock.pipes.iter.shard:ShardingRoundRobinDispatcher",
     "iter.shuffle": "penstock.pipes.iter.shuffle:Shuffler",

@@ -55,6 +55,7 @@ import penstock.pipes.iter.sample
 import penstock.pipes.iter.save
 import penstock.pipes.iter.select_columns
 import penstock.pipes.iter.shard
+import penstock.pipes.iter.shard_files
 import penstock.pipes.iter.shuffle
 import penstock.pipes.iter.storage
 import penstock.pipes.iter.tfrecord
@@ -2760,6 +2761,39 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper(["images-{008..010}.tar", "labels.csv"]).shard_expand()
         >>> list(dp)
         ['images-008.tar', 'images-009.tar', 'images-010.tar', 'labels.csv']
+        """
+        ...
+
+    def shard_files(
+        self,
+        kind: str,
+        sharding_group_filter: penstock.registry.SHARDING_PRIORITIES | None = None,
+        *,
+        min_bytes: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+    ) -> penstock.pipes.iter.shard_files.FileSharder:
+        """Yield every n-th file if n readers share the files; where there are few files, every n-th part of a file.
+
+        Takes paths, URLs, or the items of `list_table_files`, in place of a `sharding_filter` before `read_parquet`,
+        `read_csv`, `read_json`, `read_ipc`, `read_orc` or `read_text`. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`,
+        `"orc"` or `"text"`.
+
+        With fewer than 4 files for each reader, a file is divided: at row groups, stripes or record batches, or at the line
+        ends of a text file with at least twice `min_bytes`. Such a part is a `FilePart`, with the file's `url`. Compressed
+        text, and files on servers that do not serve ranges, stay whole. A single reader gets the files as they are.
+
+        A loader looks at the files once for all readers, when an epoch begins, and its state has what it found. A file that
+        is missing or no file of this kind stays whole, and its reader raises the error. `storage_options` are options of
+        the file system.
+
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+        >>> pq.write_table(pa.table({"id": range(8)}), path, row_group_size=1)
+        >>> dp = IterableWrapper([path]).shard_files("parquet")
+        >>> dp.apply_sharding(2, 0)
+        >>> [part.start for part in dp]
+        [0, 2, 4, 6]
         """
         ...
 

@@ -62,19 +62,20 @@ class _Ranges:
             self._retrying(partial(asked, url, obstore.head, self._store, self._key)) if answer is None else answer.meta
         )
         self.size: int = self._meta["size"]
-        self._answer = answer if self._has_no_ranges else None  # else the connection is free
+        self._answer = answer if self.has_no_ranges else None  # else the connection is free
         self._copy: _WholeResponse | None = None
         self._copying = threading.Lock()
 
     @property
-    def _has_no_ranges(self) -> bool:
+    def has_no_ranges(self) -> bool:
+        """Say whether the server has answered a request for a range with the whole object."""
         return _without_ranges.get(id(self._store)) is self._store
 
     def __call__(self, start: int, end: int) -> Any:
         return self._retrying(partial(self._attempt, start, end))
 
     def _attempt(self, start: int, end: int) -> Any:
-        content = None if self._has_no_ranges else asked(self._url, self._range, start, end)
+        content = None if self.has_no_ranges else asked(self._url, self._range, start, end)
         if content is None:
             content = self._copied(start, end)
         if len(content) != end - start:

@@ -17,41 +17,42 @@ from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
-from .formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
-from .origins import Origin, known_values
+from .formats import FORMATS, TEXT, ColumnFormat, ParquetFormat, text_part
+from .origins import FilePart, known_values, origin_of, part_name
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = ["ColumnFile", "first_difference"]
+__all__ = ["CODECS", "ColumnFile", "first_difference"]
 
 _IN_MEMORY = 32 * 2**20
 """Remote text files of at least so many bytes are copied to disk, not into memory."""
 
-_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """The codec of a text file, by the ending of its name."""
 
 
 class ColumnFile:
     """A column file read with selected columns, filtered rows, and the types of a schema.
 
-    Without `columns` all are read; without `target` types are those of the file. `footer` is the footer of a Parquet
-    file, where known. While the file is open it is in `among`, so that another thread can give it up.
+    Without `columns` all are read; without `target` types are those of the file. `known` is what another part of the
+    file told: the footer of a Parquet file, or the schema of a text file. While the file is open it is in `among`, so
+    that another thread can give it up.
 
     Raises KeyError for an unknown column, and pyarrow's error for a file of another format.
     """
 
     def __init__(
         self,
-        origin: Origin,
+        item: object,
         kind: str,
         *,
         columns: Sequence[str] | None = None,
         filter: str | pc.Expression | None = None,
         target: pa.Schema | None = None,
-        footer: pq.FileMetaData | None = None,
+        known: pq.FileMetaData | pa.Schema | None = None,
         options: Mapping[str, Any],
         storage: Mapping[str, Any],
         policy: ErrorPolicy,
@@ -60,7 +61,8 @@ class ColumnFile:
     ) -> None:
         import pyarrow as pa
 
-        self.origin = origin
+        self.origin = origin = origin_of(item)
+        self._item = item
         self._kind = kind
         self._among = among
         self._streams: list[IO[bytes]] = []
@@ -69,7 +71,12 @@ class ColumnFile:
         open_stream = partial(self._open_stream, storage, policy, retry)
         among.add(self)
         try:
-            self.content: ColumnFormat = FORMATS[kind](open_stream, options, *([] if footer is None else [footer]))
+            if isinstance(item, FilePart) and kind in TEXT:
+                file = open_to_seek(origin.url, storage, retry=retry, counted_by=policy)
+                self._streams.append(file)
+                self.content: ColumnFormat = text_part(kind, file, item.start, item.stop, options, known)
+            else:
+                self.content = FORMATS[kind](open_stream, options, *([] if known is None else [known]))
         except BaseException:
             self._close_streams()
             raise
@@ -130,7 +137,7 @@ class ColumnFile:
             table = self.content.read(number, self._to_read)
             return None if table is None else self._finished(table)
         except Exception as error:
-            add_note(error, f"in {PARTS[self._kind]} {number} of the file")
+            add_note(error, f"in {part_name(self._kind, self._item, number)} of the file")
             raise
 
     def close(self) -> None:
@@ -156,7 +163,7 @@ class ColumnFile:
         """Return an Arrow stream of the file; text is decompressed by the name of the file."""
         import pyarrow as pa
 
-        url, is_text = self.origin.url, self._kind in ("csv", "json")
+        url, is_text = self.origin.url, self._kind in TEXT
         if self._copy is not None:
             stream = self._copy()
         elif is_local_path(url) and not storage:
@@ -168,7 +175,7 @@ class ColumnFile:
             if is_text:
                 self._copy = _opener_of_copy(file)
             stream = self._copy() if self._copy is not None else pa.PythonFile(file, mode="r")
-        codec = _CODECS.get(os.path.splitext(url)[1]) if is_text else None
+        codec = CODECS.get(os.path.splitext(url)[1]) if is_text else None
         return stream if codec is None else pa.CompressedInputStream(stream, codec)
 
     def _finished(self, table: pa.Table) -> pa.Table:

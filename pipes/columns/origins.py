@@ -11,7 +11,7 @@ from ...storage.streaming.streams import checked_path
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["Origin", "RowGroup", "hive_values", "known_values", "origin_of"]
+__all__ = ["FilePart", "Origin", "RowGroup", "hive_values", "known_values", "origin_of", "part_name"]
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -37,11 +37,37 @@ class RowGroup(NamedTuple):
     types: tuple[str, ...] = ()
 
 
+class FilePart(NamedTuple):
+    """Some of the row groups, stripes or record batches of a file; of a text file, the lines that begin in some bytes.
+
+    `start` is the number of the first of them, or the first byte, and `stop` that behind the last.
+    """
+
+    url: str
+    start: int
+    stop: int
+    partition: Partition = ()
+    types: tuple[str, ...] = ()
+
+
 def origin_of(item: object) -> Origin:
-    """Return the file of an item; TypeError unless it is a path, URL, `Origin` or `RowGroup`."""
-    if isinstance(item, (Origin, RowGroup)):
+    """Return the file of an item; TypeError unless it is a path, URL, `Origin`, `FilePart` or `RowGroup`."""
+    if isinstance(item, (Origin, FilePart, RowGroup)):
         return Origin(item.url, item.partition, item.types)
     return Origin(checked_path(item))
+
+
+_PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record batch", "orc": "stripe"}
+
+
+def part_name(kind: str, item: object, number: int) -> str:
+    """Return the name of a part of a file of some format.
+
+    >>> part_name("parquet", "a.parquet", 2), part_name("csv", FilePart("a.csv", 4096, 8192), 0)
+    ('row group 2', 'block 0 after byte 4,096')
+    """
+    behind = f" after byte {item.start:,}" if isinstance(item, FilePart) and kind in ("csv", "json") else ""
+    return f"{_PARTS[kind]} {number}{behind}"
 
 
 def hive_values(url: str) -> dict[str, str | None]:

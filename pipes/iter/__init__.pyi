@@ -109,6 +109,7 @@ from penstock.pipes.iter.select_columns import ColumnSelector as ColumnSelector
 from penstock.pipes.iter.shard import ShardExpander as ShardExpander
 from penstock.pipes.iter.shard import ShardingFilter as ShardingFilter
 from penstock.pipes.iter.shard import ShardingRoundRobinDispatcher as ShardingRoundRobinDispatcher
+from penstock.pipes.iter.shard_files import FileSharder as FileSharder
 from penstock.pipes.iter.shuffle import InBatchShuffler as InBatchShuffler
 from penstock.pipes.iter.shuffle import Shuffler as Shuffler
 from penstock.pipes.iter.split import Demultiplexer as Demultiplexer

@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ...registry import (
     own,
     walk,
 )
-from ...storage.reading import open_file, read_whole
+from ...storage.reading import open_file, open_to_seek, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path
@@ -33,6 +33,8 @@ from ...workers.threads import Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
+from ..columns.line_ranges import has_plain_line_ends, lines_in_range
+from ..columns.origins import FilePart, origin_of
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
@@ -284,7 +286,9 @@ class TextReader(IterDataPipe[dict[str, str]]):
     _path: str | None = own(None, saved=False)
     """The path of the file that is open."""
     _lines: Tally = own(Tally, saved=False)
-    """Counts the lines of the file that were read."""
+    """Counts the lines that were read of the file or its part."""
+    _part: str = own("", saved=False)
+    """The name of the part of the file that is open; empty for the whole file."""
 
     def __init__(
         self,
@@ -310,14 +314,26 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     def provenance(self) -> Provenance | None:
         line = self._lines.items
-        return None if self._path is None else Provenance((ReadRows(self._path, "", range(line, line + 1)),))
+        return None if self._path is None else Provenance((ReadRows(self._path, self._part, range(line, line + 1)),))
 
     def _rows(self, item: Any) -> Iterator[dict[str, str]]:
-        path = checked_path(item)
-        self._path, self._lines = path, Tally()
+        path = origin_of(item).url
+        self._path, self._lines, self._part = path, Tally(), ""
         beside = {"path": path} if self.include_paths else {}
-        stream, _ = open_file(path, self.storage_options, retry=self._retry, counted_by=self.error_policy)
-        with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
+        with io.TextIOWrapper(self._opened(item, path), self.encoding, newline="\n") as lines:
             for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
+
+    def _opened(self, item: Any, path: str) -> IO[bytes]:
+        if not isinstance(item, FilePart):
+            return open_file(path, self.storage_options, retry=self._retry, counted_by=self.error_policy)[0]
+        if not has_plain_line_ends(self.encoding):
+            raise ValueError(
+                f"a file in {self.encoding} cannot be divided at its line ends: put sharding_filter in place of "
+                "shard_files"
+            )
+        self._part = f"the lines after byte {item.start:,}"
+        options: Any = {"retry": self._retry, "counted_by": self.error_policy}
+        with open_to_seek(path, self.storage_options, **options) as file:
+            return io.BytesIO(lines_in_range(file, item.start, item.stop))

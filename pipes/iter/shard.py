@@ -82,6 +82,12 @@ class ShardingFilter(Strided[T]):
             )
 
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
+        parts, part = self._begin_part()
+        next_one = parts - 1 if self.given.items else part
+        return self.given.follow(strided(self.source, next_one + first * parts, step * parts, at_a_time))
+
+    def _begin_part(self) -> tuple[int, int]:
+        """Return the number of parts, and the part that this pass reads; raise an error where items would be lost."""
         parts, part = self._part()
         shares = self.shares().items()
         if any(number > 1 and group != SHARDING_PRIORITIES.MULTIPROCESSING for group, (number, _) in shares):
@@ -92,8 +98,7 @@ class ShardingFilter(Strided[T]):
         if self.parts:
             self._expect_the_same(parts, part)
         self.parts, self.part = parts, part
-        next_one = parts - 1 if self.given.items else part
-        return self.given.follow(strided(self.source, next_one + first * parts, step * parts, at_a_time))
+        return parts, part
 
     def _expect_the_same(self, parts: int, part: int) -> None:
         """Raise ValueError where the pass resumes from a state of another part."""

@@ -32,6 +32,10 @@ class Fetch(Protocol):
 
     def __call__(self, start: int, end: int) -> Any: ...
 
+    @property
+    def has_no_ranges(self) -> bool:
+        """Say whether the server has answered a request for a range with the whole object."""
+
     def give_up(self) -> None:
         """Stop retrying, and end a wait before a retry."""
 
@@ -76,6 +80,11 @@ class Ranged(io.RawIOBase):
         # One more than `ahead`: after a seek, one thread is free for the range wanted now.
         self._threads = Threads(lambda: work, ahead + 1, "penstock-ranged")
         self._arrivals = self._threads.arrivals
+
+    @property
+    def has_no_ranges(self) -> bool:
+        """Say whether the server has answered a request for a range with the whole object."""
+        return self._fetch.has_no_ranges
 
     def readable(self) -> bool:
         return True

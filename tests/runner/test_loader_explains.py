@@ -19,6 +19,10 @@ def numbers(n: int = 100) -> Any:
     return ps.iter.IterableWrapper(range(n))
 
 
+def files() -> Any:
+    return ps.iter.IterableWrapper([__file__])
+
+
 def workers(number: int = 2, **more: Any) -> ps.MultiProcessingReadingService:
     return ps.MultiProcessingReadingService(number, **more)
 
@@ -122,6 +126,18 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
         (
             lambda: loader(ps.map.SequenceWrapper("ab"), workers(3)),
             lambda: loader(numbers(3).filter(bool).sharding_filter(), workers(4)),
+        ),
+        (
+            lambda: loader(ps.read_text(__file__), workers(2)),
+            lambda: loader(ps.read_text(__file__, encoding="utf-16"), workers(1)),
+        ),
+        (
+            lambda: loader(ps.read_images([__file__]), workers(2)),
+            lambda: loader(files().shard_files("text", min_bytes=100).read_text(), workers(2)),
+        ),
+        (
+            lambda: loader(files().sharding_filter().read_text(), workers(2)),
+            lambda: loader(ps.iter.IterableWrapper(["missing"]).shard_files("csv"), workers(1)),
         ),
     ],
     "uneven_shards": [

@@ -167,6 +167,16 @@ def test_one_slow_worker():
     assert "num_shards=8" in verdict
 
 
+def test_a_worker_without_work(tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"id": 1}\n' * 60)
+    files = ps.iter.IterableWrapper([str(path)]).sharding_filter().read_json()
+    verdict = profile_of(files.rows().map(sleep_for(0.002)), MultiProcessingReadingService(2)).verdict
+    assert "1 of 2 workers reads nearly all: worker 1 (worker process " in verdict
+    assert ".shard_files(kind, min_bytes=…)" in verdict
+    assert "workers read, busy" not in verdict
+
+
 def test_large_items():
     tensors = [torch.zeros(1)] * 2
 

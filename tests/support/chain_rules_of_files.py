@@ -484,6 +484,13 @@ def list_row_groups(dp: Any, ahead: int, read: bool) -> Any:
     return groups.read_parquet() if read else groups
 
 
+@step(of("parquet", "csv", "json", "ipc", "orc", "text"), covers="iter.shard_files", grows=3)
+def sharding_files(dp: Any, kind: str) -> Any:
+    folder = {"json": "jsonl", "ipc": "arrow", "text": "txt"}.get(kind, kind)
+    files = dp.map(path_of(folder)).header(FILES).shard_files(kind, min_bytes=20)
+    return getattr(files, f"read_{kind}")(**{"block_size": 64} if kind in ("csv", "json") else {})
+
+
 @step(grows=3)
 def shuffle_row_groups(dp: Any) -> Any:
     return dp.map(path_of("parquet")).shuffle_row_groups(prefetch=2).map(lambda group: [group.number, group.rows])

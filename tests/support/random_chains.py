@@ -44,7 +44,7 @@ MOST_ITEMS = 150
 UNORDERED = "unordered"
 AT_THE_END = (UNORDERED, UNORDERED, "to_device", "pin_memory")
 """Steps that have their place at the end of what is read under a loader."""
-SHARDING = ("sharding_filter", "sharding_filter", "sharding_round_robin_dispatch")
+SHARDING = ("sharding_filter", "sharding_filter", "sharding_files", "sharding_round_robin_dispatch")
 IN_STEP = ("map", "enumerate", "to")
 """Steps of branches that are read in step: one item of one, at once."""
 REFUSALS = {

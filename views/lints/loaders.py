@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
-from ..chain_info import ChainInfo, ReadPlan
+from ...pipes.iter.create import IterableWrapper
+from ...pipes.iter.list_tables import TableFileLister
+from ...pipes.iter.shard_files import FileSharder
+from ...registry import copy_of
+from ..chain_info import ChainInfo, ReadPlan, StepInfo
 from .lint import Mistake, lint_of_loader
 
 __all__: list[str] = []  # its lints enter themselves
@@ -26,12 +32,34 @@ def no_sharding_point(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
 def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     for point in chain.sharding_points:
         number = point.source_length
+        if point.source is not None and _are_local_files(point.source):
+            number = _number_of_files(point, plan.shards)
         if number is not None and number < plan.shards > 1:
             yield Mistake(
-                f"{point} divides {number} items among {plan.shards} shards.",
+                f"{point} divides {number} {'item' if number == 1 else 'items'} among {plan.shards} shards.",
                 f"{plan.shards - number} of them get nothing, and their workers have no work.",
-                f"num_shards={max(number, 1)}, or divide more and smaller things, such as the files' row groups",
+                f"num_shards={max(number, 1)}, or divide smaller things: .shard_files(kind, min_bytes=…) in place of "
+                "sharding_filter divides files at row groups and lines",
             )
+
+
+def _are_local_files(source: StepInfo) -> bool:
+    """Say whether a step lists files of this machine, or is a list of their paths."""
+    paths: Any = None
+    if isinstance(source.pipe, (IterableWrapper, TableFileLister)):
+        paths = source.attributes["iterable" if isinstance(source.pipe, IterableWrapper) else "root"]
+    paths = [paths] if isinstance(paths, str) else paths
+    return isinstance(paths, list) and all(isinstance(path, str) and os.path.exists(path) for path in paths)
+
+
+def _number_of_files(point: StepInfo, shards: int) -> int | None:
+    """Return how many files, or parts of files, a sharding point divides; at most `shards`."""
+    pipe = copy_of(point.pipe, afresh=True)
+    try:
+        divided = pipe.divided(shards, pipe.settle([(shards, 0)])) if isinstance(pipe, FileSharder) else pipe.source
+        return sum(1 for _ in islice(divided, shards))
+    except Exception:  # such as an empty folder; reading raises it
+        return None
 
 
 @lint_of_loader

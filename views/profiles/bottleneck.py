@@ -33,6 +33,8 @@ _LEAST_OF_GIL, _MOST_OF_GIL = 0.7, 1.15
 _PART = 0.75
 _LARGE = 0.001
 """Items are large if sending one takes more seconds than this."""
+_HARDLY_ANY = 0.1
+"""A worker read hardly anything if it gave less than this share of the items of the one with the most."""
 _SLOWER = 1.7
 """A worker is slower than the others if an item takes this many times as long."""
 
@@ -95,6 +97,15 @@ def _in_workers(profile: Profile) -> str:
         )
     number, wanted = len(workers), math.ceil((busy + sending) / (consumer.worked or 1e-9))
     text = _in_thread(profile, profile.in_workers, None, busy)
+    if without := [worker for worker in workers if worker.items < _HARDLY_ANY * max(each.items for each in workers)]:
+        names = " and ".join(worker.name for worker in without[:2]) + (" and others" if len(without) > 2 else "")
+        reading = number - len(without)
+        return (
+            f"{text} {reading} of {number} workers read{'s' if reading == 1 else ''} nearly all: {names} got hardly "
+            "anything. What is divided are too few items, such as one file: take .shard_files(kind, min_bytes=…) as "
+            "the sharding filter, which divides files at row groups and lines, or put the sharding filter after the "
+            "step that gives many items."
+        )
     text += f" {number} workers read" if number > 1 else " 1 worker reads"
     text += f", busy {busy / total:.0%} of the time."
     if busy > _FULL * total and wanted > number and consumer.worked > _DOES_NOTHING * consumer.waited:

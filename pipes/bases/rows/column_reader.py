@@ -21,8 +21,8 @@ from ....registry import (
 )
 from ...columns.files import ColumnFile
 from ...columns.filters import expression_of
-from ...columns.formats import PARTS, ParquetFormat, check_options
-from ...columns.origins import Origin, RowGroup, origin_of
+from ...columns.formats import TEXT, ParquetFormat, check_options
+from ...columns.origins import FilePart, Origin, RowGroup, origin_of, part_name
 from ...columns.to_arrow import rows_in
 from ..arguments import expect_names
 from .cuts_batches import CutsBatches
@@ -74,7 +74,9 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
     )
     _target: pa.Schema | None = own(None, saved=False)
     _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
-    _last: tuple[str, int, int, int] | None = own(None, saved=False)
+    _schemas: dict[str, pa.Schema] = own(dict, saved=False)
+    """Schemas of text files that are read in parts."""
+    _last: tuple[str, str, int, int] | None = own(None, saved=False)
 
     def __init__(
         self,
@@ -170,34 +172,37 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
 
     def _items(self, item: Any, number: int, part: pa.Table) -> Iterable[pa.RecordBatch]:
         self._expect_schema(origin_of(item).url, part.schema)
-        return self._batches(origin_of(item).url, number, part)
+        return self._batches(origin_of(item).url, part_name(self.kind, item, number), part)
 
-    def _batches(self, url: str, number: int, part: pa.Table) -> Iterator[pa.RecordBatch]:
+    def _batches(self, url: str, name: str, part: pa.Table) -> Iterator[pa.RecordBatch]:
         first = 0
         for whole in part.to_batches():
             for batch in self._cut(whole, 0, whole.num_rows, self.batch_size):
                 rows = rows_in(batch)
-                self._last = url, number, first, first + rows
+                self._last = url, name, first, first + rows
                 yield batch
                 first += rows
 
     def provenance(self) -> Provenance | None:
         if self._last is None:
             return None
-        url, number, first, end = self._last
+        url, name, first, end = self._last
         rows = range(first, end) if self._filter is None else None  # unknown which rows the filter dropped
-        return Provenance((ReadRows(url, f"{PARTS[self.kind]} {number}", rows),))
+        return Provenance((ReadRows(url, name, rows),))
 
     def _opened(self, item: Any) -> ColumnFile:
         url = origin_of(item).url
         if isinstance(item, RowGroup) and self.kind != "parquet":
             raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is read as {self.kind}")
-        footers = self._footers
-        file = self._column_file(item, self._open_files, self._filter, self._target, footer=footers.get(url))
-        if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):
+        footers, schemas = self._footers, self._schemas
+        known = footers.get(url) or schemas.get(url)
+        file = self._column_file(item, self._open_files, self._filter, self._target, known=known)
+        if isinstance(item, (FilePart, RowGroup)) and isinstance(file.content, ParquetFormat):
             footers[url] = file.content.footer
             while sum(footer.serialized_size for footer in [*footers.values()]) > _FOOTERS and len(footers) > 1:
                 footers.popitem(last=False)
+        elif isinstance(item, FilePart) and self.kind in TEXT:
+            schemas[url] = file.content.schema
         return file
 
     def _column_file(
@@ -209,7 +214,7 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
         **more: Any,
     ) -> ColumnFile:
         return ColumnFile(
-            origin_of(item),
+            item,
             self.kind,
             **{"columns": self._columns, **more},
             filter=filter,
@@ -252,6 +257,8 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
 
 def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
     """Return the numbers of the parts to read, from `first` on; a `RowGroup` matched already and is one part."""
+    if isinstance(item, FilePart) and file.content.goes_on:
+        return (number for number in file.parts(max(first, item.start)) if number < item.stop)
     if not isinstance(item, RowGroup):
         return file.parts(first)
     assert isinstance(file.content, ParquetFormat)

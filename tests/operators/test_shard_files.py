@@ -1,0 +1,317 @@
+"""shard_files: few large files are divided at row groups and lines, so that readers share the rows of one file."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import io
+import json
+import re
+import threading
+from collections.abc import Callable
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain as chain_of
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+from torch.utils.data import DataLoader
+
+import penstock as ps
+from fault_proxy import Fault, FaultProxy
+from penstock import DataLoader2, MultiProcessingReadingService
+from penstock.pipes.columns.line_ranges import lines_in_range
+from penstock.pipes.iter import IterableWrapper
+from s3 import S3Server
+
+pytestmark = pytest.mark.timeout(60)
+
+ROWS = 1000
+TABLE = pa.table({"id": range(ROWS), "text": [f"é{number}" * (number % 7) for number in range(ROWS)]})
+
+
+def write_ipc(path: Path) -> None:
+    with pa.ipc.new_file(path, TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=50)
+
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "parquet": lambda path: pq.write_table(TABLE, path, row_group_size=50),
+    "orc": lambda path: pa.orc.write_table(TABLE, path, stripe_size=100),
+    "ipc": write_ipc,
+    "csv": lambda path: pa.csv.write_csv(TABLE, path),
+    "json": lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in TABLE.to_pylist())),
+    "text": lambda path: path.write_text("".join(f"{number}\n" for number in range(ROWS))),
+}
+TEXT = ("csv", "json", "text")
+KINDS = pytest.mark.parametrize("kind", WRITERS)
+
+
+def written(folder: Path, kind: str, name: str = "one") -> str:
+    path = folder / name
+    WRITERS[kind](path)
+    return str(path)
+
+
+def chain(kind: str, *paths: str, size: int = 500) -> Any:
+    """Return a chain of the numbers of the rows of files, in blocks and parts of some bytes."""
+    files = IterableWrapper([*paths]).shard_files(kind, min_bytes=size)
+    if kind == "text":
+        return files.read_text().map(lambda row: int(row["text"]))
+    blocks = {"block_size": size} if kind in TEXT else {}
+    return getattr(files, f"read_{kind}")(**blocks).rows().map(lambda row: int(row["id"]))
+
+
+def loader(dp: Any, workers: int = 0, shards: int | None = None) -> Any:
+    return DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, num_shards=shards))
+
+
+def shards_of(make: Callable[[], Any], parts: int) -> list[list[Any]]:
+    shards = []
+    for part in range(parts):
+        dp = make()
+        ps.registry.apply_sharding(dp, parts, part)
+        shards.append(list(dp))
+    return shards
+
+
+@KINDS
+def test_readers_share_the_rows_of_one_file(kind: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind)
+    for parts in (1, 2, 3, 7):
+        shards = shards_of(lambda: chain(kind, path), parts)
+        assert sorted(chain_of.from_iterable(shards)) == [*range(ROWS)]
+        if kind != "orc":  # whose least stripe has 1,024 rows
+            assert min(map(len, shards)) > ROWS / parts / 2
+
+
+def test_readers_share_the_stripes_of_one_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "one.orc")
+    pa.orc.write_table(pa.table({"id": range(9000)}), path, stripe_size=1000)
+    first, second = shards_of(lambda: chain("orc", path), 2)
+    assert sorted(first + second) == [*range(9000)]
+    assert min(len(first), len(second)) > 2000
+
+
+@KINDS
+def test_the_order_is_that_of_the_shards_on_any_number_of_workers_and_resumes(kind: str, tmp_path: Path) -> None:
+    paths = [written(tmp_path, kind, name) for name in ("a", "b")]
+    with loader(chain(kind, *paths), 0, 3) as whole:
+        expected = list(whole)
+    assert sorted(expected) == sorted([*range(ROWS)] * 2)
+    with loader(chain(kind, *paths), 2, 3) as stopped:
+        begun = [*islice(stopped, 700)]
+        state = json.loads(json.dumps(stopped.state_dict()))
+    assert begun == expected[:700]
+    for workers in (0, 2):
+        with loader(chain(kind, *paths), workers) as resumed:
+            resumed.load_state_dict(state)
+            assert list(resumed) == expected[700:]
+
+
+@KINDS
+def test_a_reader_alone_gets_the_files_as_they_are_and_resumes(kind: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind)
+    files = IterableWrapper([path]).shard_files(kind, min_bytes=100)
+    assert list(files) == [path]
+    assert len(files) == 1
+    dp = chain(kind, path)
+    ps.registry.apply_sharding(dp, 2, 1)
+    expected = list(dp)
+    iterator = iter(dp)
+    begun = [*islice(iterator, len(expected) // 3)]
+    again = chain(kind, path)
+    ps.registry.apply_sharding(again, 2, 1)
+    again.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    assert begun + list(again) == expected
+
+
+def test_the_workers_of_torch_share_the_rows_of_one_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "json")
+    ids = [int(number) for number in DataLoader(chain("json", path), batch_size=None, num_workers=2)]
+    assert sorted(ids) == [*range(ROWS)]
+    assert ids != sorted(ids)
+
+
+@pytest.mark.parametrize(("read", "kind"), [(ps.read_json, "json"), (ps.read_csv, "csv"), (ps.read_parquet, "parquet")])
+def test_functions_that_read_divide_few_files(read: Callable[..., Any], kind: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind)
+    blocks = {"block_size": 500} if kind in TEXT else {}
+    first, second = shards_of(lambda: read(path, **blocks).rows(), 2)
+    assert min(len(first), len(second)) > ROWS / 4
+    assert [*first[0]] == ["id", "text"]
+    assert sorted([row["id"] for row in first + second]) == [*range(ROWS)]
+    assert {row["text"] for row in first + second} == {*TABLE["text"].to_pylist()}
+
+
+def test_many_files_are_divided_as_files_and_the_rest_is_not_opened(tmp_path: Path) -> None:
+    paths = [written(tmp_path, "parquet", f"{number}.parquet") for number in range(8)]
+    dp = IterableWrapper([*paths, "missing.parquet"]).shard_files("parquet")
+    dp.apply_sharding(2, 1)
+    assert list(dp) == paths[1::2]
+
+
+def test_a_small_text_file_stays_whole_and_so_does_a_compressed_one(tmp_path: Path) -> None:
+    path = written(tmp_path, "json")
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(Path(path).read_bytes()))
+    for each, size in ((path, 2**20), (path, Path(path).stat().st_size // 2 + 1), (str(packed), 10)):
+        make = functools.partial(IterableWrapper([each]).shard_files, "json", min_bytes=size)
+        assert shards_of(make, 2) == [[each], []]
+
+
+def test_files_that_cannot_be_read_are_said_by_one_reader_and_skipped_by_it(tmp_path: Path) -> None:
+    good, bad = written(tmp_path, "parquet"), tmp_path / "bad.parquet"
+    bad.write_bytes(b"PAR1 and no more")
+
+    def dp(**options: Any) -> Any:
+        files = IterableWrapper([good, str(bad), str(tmp_path / "missing")]).shard_files("parquet")
+        return files.read_parquet(**options).rows()
+
+    with loader(dp(on_error="skip"), 2) as skipping:
+        assert sorted(row["id"] for row in skipping) == [*range(ROWS)]
+        assert skipping.stats()["read_parquet"]["skipped"] == 2
+    with loader(dp(), 0, 2) as raising, pytest.raises(pa.ArrowInvalid, match=r"(?s)magic bytes|Parquet"):
+        list(raising)
+
+
+def test_types_are_those_of_the_first_block_of_the_file_in_every_part(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("id,price\n" + "".join(f"{number},{number}.5\n" for number in range(100)) + "100,7\n" * 100)
+    shards = shards_of(lambda: ps.read_csv(str(path), block_size=200), 3)
+    assert {batch.schema.field("price").type for shard in shards for batch in shard} == {pa.float64()}
+    path.write_text("id,price\n" + "1,7\n" * 300 + "2,7.5\n" * 100)
+    with pytest.raises(pa.ArrowInvalid, match=re.escape("conversion error to int64: invalid value '7.5'")):
+        shards_of(lambda: ps.read_csv(str(path), block_size=200), 3)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"a": 1}\n' * 100 + '{"a": 1, "late": 2}\n' * 100)
+    for parts in (1, 3):
+        with pytest.raises(pa.ArrowInvalid, match="unexpected field") as caught:
+            shards_of(lambda: ps.read_json(str(rows), block_size=200), parts)
+        assert "explicit_schema" in "".join(caught.value.__notes__)
+
+
+def test_a_value_with_a_line_end_is_an_error_or_the_file_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "texts.csv"
+    path.write_text("id,text\n" + "".join(f'{number},"one\ntwo"\n' for number in range(200)))
+    with pytest.raises(ValueError, match=r"a quoted value has a line end.*newlines_in_values=True"):
+        shards_of(lambda: ps.read_csv(str(path), block_size=300), 4)
+    shards = shards_of(lambda: ps.read_csv(str(path), block_size=300, newlines_in_values=True).rows(), 2)
+    assert [len(shard) for shard in shards] == [200, 0]
+    files = IterableWrapper([str(path)]).shard_files("csv", min_bytes=300)
+    with pytest.raises(ValueError, match="cannot be divided: put sharding_filter in place of shard_files"):
+        shards_of(lambda: files.read_csv(newlines_in_values=True), 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le", "shift_jis"])
+def test_text_of_encodings_with_other_line_ends_stays_whole(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "poem.txt"
+    path.write_text("ab\n" * 2**20, encoding=encoding)
+    shards = shards_of(lambda: ps.read_text(str(path), encoding=encoding), 2)
+    assert [len(shard) for shard in shards] == [2**20, 0]
+    files = IterableWrapper([str(path)]).shard_files("text", min_bytes=300)
+    with pytest.raises(ValueError, match=f"a file in {encoding} cannot be divided"):
+        shards_of(lambda: files.read_text(encoding=encoding), 2)
+
+
+def test_lines_of_ranges_are_all_lines_once() -> None:
+    draws = np.random.default_rng(0)
+    for _ in range(300):
+        content = bytes(draws.choice(np.frombuffer(b"ab\r\n", np.uint8), draws.integers(1, 40)))
+        cuts = sorted({0, len(content), *draws.integers(0, len(content), 5).tolist()})
+        ranges = [lines_in_range(io.BytesIO(content), *cut) for cut in pairwise(cuts)]
+        assert b"".join(ranges) == content
+        assert all(each.endswith(b"\n") for each in ranges[:-1] if each and each != content[-len(each) :])
+
+
+def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path, "text")
+    with loader(chain("text", path), 0, 2) as stopped:
+        next(iter(stopped))
+        state = stopped.state_dict()
+    Path(path).write_text("1\n2\n")
+    with loader(chain("text", path), 0, 2) as resumed:
+        resumed.load_state_dict(state)
+        with pytest.raises(RuntimeError, match=r"had at least \d+ when it was divided.*begin anew"):
+            list(resumed)
+
+
+def test_an_error_says_in_which_part_of_the_file_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.jsonl"
+    path.write_text('{"a": 1}\n' * 300 + "{\n")
+    with loader(ps.read_json(str(path), block_size=300), 0, 2) as reading, pytest.raises(pa.ArrowInvalid) as caught:
+        list(reading)
+    assert "in block 1 after byte 2,3" in "\n".join(caught.value.__notes__)
+    lines = tmp_path / "lines.txt"
+    lines.write_bytes(b"one\n" * 99 + b"\xff\n" + b"one\n" * 99)
+    dp = IterableWrapper([str(lines)]).shard_files("text", min_bytes=100).read_text().map(lambda row: row["text"])
+    with loader(dp, 0, 2) as reading, pytest.raises(UnicodeDecodeError):
+        list(reading)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "text"])
+def test_readers_share_the_rows_of_one_object_of_s3(
+    kind: str,
+    s3_server: S3Server,
+    fault_proxy: FaultProxy,  # which sends ranges with status 206, as rclone does not
+) -> None:
+    bucket = s3_server.empty_bucket(f"divided-{kind}")
+    written(bucket, kind)
+    first, second = shards_of(lambda: chain(kind, f"s3://{bucket.name}/one"), 2)
+    assert sorted(first + second) == [*range(ROWS)]
+    assert min(len(first), len(second)) > ROWS / 4
+
+
+def test_a_file_of_a_server_without_ranges_is_read_once(tmp_path: Path) -> None:
+    written(tmp_path, "csv")
+    asked: list[str] = []
+
+    class WithoutRanges(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            asked.append(self.command)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(WithoutRanges, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/one"
+        with loader(chain("csv", url), 0, 3) as reading:
+            assert sorted(reading) == [*range(ROWS)]
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert asked.count("GET") <= 4  # one to see that there are no ranges, one for the schema, and one to read
+
+
+def test_an_object_that_cannot_be_reached_is_an_error_of_all_readers(
+    s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    bucket = s3_server.empty_bucket("divided-faults")
+    written(bucket, "text")
+    url = f"s3://{bucket.name}/one"
+    for times, reads in ((2, True), (None, False)):
+        fault_proxy.play(Fault("status", times=times))
+        for options in ({}, {"on_error": "skip"}):
+            dp = IterableWrapper([url]).shard_files("text", min_bytes=500).read_text(**options)
+            with loader(dp, 0, 2) as reading:
+                if reads:
+                    assert sorted(int(row["text"]) for row in reading) == [*range(ROWS)]
+                else:
+                    with pytest.raises(ConnectionError, match=r"(?s)SlowDown.*raised in FileSharder"):
+                        list(reading)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="kind must be one of 'parquet'.* 'text', and is 'tar'"):
+        IterableWrapper(["a"]).shard_files("tar")
+    with pytest.raises(ValueError, match="min_bytes"):
+        IterableWrapper(["a"]).shard_files("csv", min_bytes=0)
+    dp = IterableWrapper(["a"]).shard_files("csv")
+    dp.apply_sharding(2, 0)
+    with pytest.raises(TypeError, match="no length"):
+        len(dp)
