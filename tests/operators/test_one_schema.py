@@ -252,3 +252,12 @@ def test_a_state_without_a_first_file_is_a_clear_error(settled: Any, tmp_path: P
     loader.load_state_dict(state)
     with pytest.raises(ValueError, match="the state has no first file and schema for ParquetReader"):
         list(loader)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_no_files_give_no_rows_with_unify(shards: int) -> None:
+    dp = ps.iter.IterableWrapper([]).sharding_filter().read_parquet(unify=True)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_shards=shards)) as loader:
+        assert list(loader) == []
+    with pytest.raises(ValueError, match="there is no file, so no schema"):
+        dp.schema()

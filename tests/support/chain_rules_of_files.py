@@ -59,6 +59,11 @@ def _lay_out(folder: Path) -> None:
         for number in range(FILES):
             ids = [*range(10 * number, 10 * number + 2 * number + 1)]
             write(pa.table({"id": ids, "text": [str(x % 3) for x in ids]}), str(folder / kind / f"{number}.{kind}"))
+    (folder / "unlike").mkdir()
+    for number in range(FILES):
+        ids = pa.array(range(number + 1), [pa.int32(), pa.int64()][number % 2])
+        more = {"more": [f"{number}"] * (number + 1)} if number > 1 else {}
+        pq.write_table(pa.table({"id": ids, **more}), str(folder / "unlike" / f"{number}.unlike"), row_group_size=2)
     for number in range(FILES):
         (folder / "classes" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / "png" / f"{number}.png", folder / "classes" / "ab"[number % 2])
@@ -451,6 +456,12 @@ def read_numpy(dp: Any) -> Any:
 @step(small(1, 4), gives="columns", grows=3)
 def read_parquet(dp: Any, size: int) -> Any:
     return dp.map(path_of("parquet")).read_parquet(batch_size=size)
+
+
+@step(flag, covers="iter.read_parquet", gives="columns", grows=3)
+def files_of_unlike_schemas(dp: Any, divided: bool) -> Any:
+    files = dp.map(path_of("unlike"))
+    return (files.list_row_groups() if divided else files).read_parquet(unify=True)
 
 
 @step(small(1, 4), gives="columns", grows=3)

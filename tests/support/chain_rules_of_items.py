@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import RandomSampler
+from torch.utils.data import IterableDataset, RandomSampler, get_worker_info
 from torchdata import nodes
 
 import penstock as ps
@@ -75,6 +75,22 @@ def sampler(n: int, which: int) -> Any:
     if which == 0:
         return Sampler(range(n))
     return Sampler(range(n), RandomSampler, sampler_kwargs={"replacement": True} if which == 2 else None)
+
+
+class DividesItself(IterableDataset[int]):
+    """A data set that takes its part of the items in a worker of torch's DataLoader, and all of them elsewhere."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __iter__(self) -> Any:
+        worker = get_worker_info()
+        return iter(range(self.n) if worker is None else range(worker.id, self.n, worker.num_workers))
+
+
+@root(LENGTH, covers="iter.IterableWrapper")
+def divides_itself(n: int) -> Any:
+    return ps.iter.IterableWrapper(DividesItself(n))
 
 
 @root(LENGTH, small(1, 3), covers="iter.NodeReader")

@@ -52,6 +52,7 @@ REFUSALS = {
     "belongs in the main process, and after it the chain meets another": ("limit",),
     "which run on each rank after the ranks have agreed who has an item": ("limit",),
     "a source that is divided among the readers, and one that is not": ("sharding_",),
+    "a dispatched stream is read once only": ("unlike_schemas",),
 }
 """Errors that chains with these steps may raise: one branch is kept while another goes by, or items are counted."""
 COMMON = ("shuffle", "batch", "filter", "flatmap", "prefetch", "fork", "demux", "cycle", "in_memory_cache", "by_index")

@@ -252,7 +252,7 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
             schemas = [schema for _, found in read for schema in found]
         finally:
             readers.stop()
-        return pa.unify_schemas(schemas, promote_options="permissive")
+        return pa.unify_schemas(schemas, promote_options="permissive") if schemas else None
 
 
 def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
