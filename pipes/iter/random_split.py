@@ -19,14 +19,20 @@ from ...state.foreign import declares
 from .create import Sampler
 
 T = TypeVar("T")
-Seed = int | float | str | bytes
+Seed = int | float | str
 
 
 class _Split:
     """The seed that the groups of one split share."""
 
     def __init__(self, seed: Seed) -> None:
-        self.seed = seed
+        self.set(seed)
+
+    def set(self, seed: Seed) -> None:
+        """Set the seed; raise TypeError for one that states cannot hold."""
+        if not isinstance(seed, (float, str)) and not hasattr(seed, "__index__"):
+            raise TypeError(f"a seed must be a number or text, and is {seed!r:.100}")
+        self.seed = seed if isinstance(seed, (float, str)) else operator.index(seed)  # an integer of NumPy, too
 
 
 @functional_datapipe("random_split")
@@ -108,7 +114,7 @@ class RandomSplitter(IterDataPipe[T]):
 
     def override_seed(self, seed: Seed) -> Self:
         """Set another seed for all groups of this split, from the next pass on."""
-        self._split.seed = seed
+        self._split.set(seed)
         return self
 
     def random_state(self) -> dict[str, Any]:
@@ -116,9 +122,7 @@ class RandomSplitter(IterDataPipe[T]):
         return {"seed": self._split.seed}
 
     def set_random_state(self, state: dict[str, Any]) -> None:
-        """Set the seed of the next pass. Raises TypeError for one that `random.Random` does not take."""
-        if not isinstance(state["seed"], (int, float, str, bytes)):
-            raise TypeError(f"a seed must be a number, text or bytes, and is {state['seed']!r}")
+        """Set the seed of the next pass. Raises TypeError for one that is no number or text."""
         self.override_seed(state["seed"])
 
     def __iter__(self) -> Iterator[T]:
@@ -171,8 +175,7 @@ class RandomSplitter(IterDataPipe[T]):
     def _draws(self, seed: Seed) -> Iterator[Any]:
         shares = self._shares()
         groups, left = [*shares], [*shares.values()]
-        of_python = operator.index(seed) if hasattr(seed, "__index__") else seed  # Random takes no integers of NumPy
-        choose, numbers = random.Random(of_python).choices, range(len(groups))
+        choose, numbers = random.Random(seed).choices, range(len(groups))
         for remaining in reversed(range(self._total())):
             (number,) = choose(numbers, left)
             left[number] -= 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,8 @@ FEWER: Any = IterableWrapper(range(11)).filter(bool)
         (lambda: split(weights={"a": 1, "b": -1}), ValueError, "weights must be a dict"),
         (lambda: split(target="tset"), KeyError, "target must be one of the groups .*'train'.* is 'tset'"),
         (lambda: split(total_length=-1), ValueError, "total_length must be at least 0, and is -1"),
+        (lambda: split(seed=b"0"), TypeError, "a seed must be a number or text, and is b'0'"),
+        (lambda: split()[0].override_seed([1]), TypeError, "a seed must be a number or text"),
         (lambda: split(seed=None), ValueError, "random_split needs a seed: without one, another run would"),
         (lambda: FEWER.random_split(WEIGHTS, 0), TypeError, "needs total_length"),
         (lambda: list(FEWER.random_split({"a": 8}, 0, 8)[0]), ValueError, "gives more than 8 items, which is its tot"),
@@ -144,3 +148,10 @@ def test_a_total_length_that_is_too_large_is_warned_of_while_reading() -> None:
         list(group)
     group, _ = IterableWrapper(range(10)).random_split({"a": 0.5, "b": 0.5}, seed=0, total_length=10)
     assert len(list(group)) == 5
+
+
+def test_an_integer_of_numpy_is_a_seed_that_states_hold() -> None:
+    groups = split(20, seed=np.int64(3))
+    assert list(groups[0]) == list(split(20, seed=3)[0])
+    next(iter(groups[0]))
+    assert json.loads(json.dumps(groups[0].state_dict())) == groups[0].state_dict()
