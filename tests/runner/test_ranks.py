@@ -53,6 +53,34 @@ for files in (16, 12, 7):
         assert sorted(item for items, _ in parts for item in items) == list(range(10 * files))
 
 
+@pytest.mark.parametrize("level", ["", "SHARDING_PRIORITIES.DISTRIBUTED"])
+def test_ranks_share_the_rows_of_one_file_and_resume(level: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text("".join(f'{{"id": {number}}}\n' for number in range(600)))
+    code = f"""
+from penstock.registry import SHARDING_PRIORITIES
+def chain():
+    files = ps.iter.IterableWrapper([{str(path)!r}]).shard_files("json", {level or None}, min_bytes=300)
+    return files.read_json(block_size=300).rows().map(lambda row: row["id"])
+one_each = {level!r} != ""
+with loader(0, 2 if one_each else 4, chain(), require_sharding=not one_each) as reading:
+    whole = list(reading)
+    repeated = reading.stats()["ranks"]["repeated"]
+    say(whole[: len(whole) - repeated])
+with loader(0, 2 if one_each else 4, chain(), require_sharding=not one_each) as stopped:
+    iterator = iter(stopped)
+    begun = [next(iterator) for _ in range(100)]
+    state = stopped.state_dict()
+with loader(0, 2 if one_each else 4, chain(), require_sharding=not one_each) as resumed:
+    resumed.load_state_dict(state)
+    say(begun + list(resumed) == whole)
+"""
+    parts = both(tmp_path, code)
+    assert sorted(number for items, _ in parts for number in items) == [*range(600)]
+    assert min(len(items) for items, _ in parts) > 200
+    assert [exact for _, exact in parts] == [True, True]
+
+
 def test_uneven_parts_are_padded_or_dropped_and_counted(tmp_path: Path) -> None:
     code = """
 for ends in ("pad", "stop", "drop"):
