@@ -93,7 +93,7 @@ def types(session: nox.Session) -> None:
         session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
         session.run("pyright", ".")
         with session.chdir(".made/my_operators"):
-            session.run("penstock", "stubs", "my_operators")
+            session.run("penstock", "stubs", "my_operators", env={"PYTHONPATH": "src"})
             session.run("mypy", ".")
             session.run("pyright")
 

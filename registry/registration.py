@@ -6,16 +6,15 @@ import inspect
 import keyword
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from ..errors.hints import did_you_mean
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from .lazy_methods import LazyMethod, constructor_as_method, method_names
+from .plug_ins import expect_no_folder_instead, load_plug_ins
 from .synonyms import operators_for, operators_for_parts
 
 __all__ = ["Operator", "Operators", "bases", "functional_datapipe", "functions_of_all_pipes", "operators", "pipe_kind"]
@@ -163,6 +162,7 @@ class Operators(Mapping[str, Operator]):
         import_module(package)
         if found := [entry for entry in self.values() if entry.is_of(package)]:
             return found
+        expect_no_folder_instead(package)
         raise ValueError(f"{package!r} registers no operator on import: name the module that does")
 
     def of_others(self) -> list[Operator]:
@@ -190,14 +190,7 @@ class Operators(Mapping[str, Operator]):
         if self._plug_ins_asked:
             return
         self._plug_ins_asked = True
-        for plug_in in entry_points(group=PLUG_INS):
-            try:
-                plug_in.load()
-            except Exception as error:  # a plug-in may raise anything; load the others
-                self.broken_plug_ins[plug_in.name] = error
-                warnings.warn(
-                    f"the plug-in {plug_in.name!r} ({plug_in.value}) could not be loaded: {error!r}", stacklevel=2
-                )
+        self.broken_plug_ins = load_plug_ins(PLUG_INS, stacklevel=2)
 
     def _keys(self) -> list[str]:
         return [*dict.fromkeys([*self._announced, *self._entries])]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import warnings
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from ..errors.hints import did_you_mean
+from ..registry.plug_ins import load_plug_ins
 
 __all__ = ["enter", "list", "load"]
 
@@ -72,9 +71,4 @@ def _import_all() -> None:
     ours = import_module("penstock.datasets")
     for name in ours.__all__:
         getattr(ours, name)  # which imports its module
-    for plug_in in entry_points(group=_GROUP):
-        try:
-            plug_in.load()
-        except Exception as error:  # a plug-in may raise anything; load the others
-            message = f"the plug-in {plug_in.name!r} ({plug_in.value}) could not be loaded: {error!r}"
-            warnings.warn(message, stacklevel=3)
+    load_plug_ins(_GROUP, stacklevel=3)

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from archives import zip_of
 from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, registry
+from penstock.registry import plug_ins
 from penstock.registry.sharding import apply_sharding
 from ranks import run_ranks
 from s3 import S3Server
@@ -222,7 +223,7 @@ def _again(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
 def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         def __init__(self, name: str) -> None:
-            self.name, self.value = name, f"{name}.module"
+            self.name, self.module, self.value = name, f"{name}.module", f"{name}.module"
 
         def load(self) -> None:
             if self.name == "broken":
@@ -231,7 +232,7 @@ def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(registry, "_entered", {})
     monkeypatch.setattr(registry, "_imported", False)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Found("broken"), Found("good")])
+    monkeypatch.setattr(plug_ins, "entry_points", lambda group: [Found("broken"), Found("good")])
     with pytest.warns(UserWarning, match="the plug-in 'broken' .* could not be loaded: ImportError"):
         assert isinstance(D.load("of-a-plug-in"), IterDataset)
 

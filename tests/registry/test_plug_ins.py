@@ -94,3 +94,45 @@ def test_a_broken_plug_in_is_reported_and_the_rest_goes_on(installed: Path) -> N
     assert shown.count("the plug-in 'broken', which may have it, could not be loaded: ModuleNotFoundError(") == 2
     assert shown.count("UserWarning: the plug-in 'broken' (tiny_broken) could not be loaded: ModuleNotFoundError(") == 1
     assert shown.count("UserWarning: the plug-in 'clash' (tiny_clash) could not be loaded: ValueError(") == 1
+
+
+@pytest.mark.parametrize("value", ["tiny_hidden", "tiny_hidden.operators", "tiny_hidden:Tripler"])
+def test_a_folder_in_place_of_a_plug_in_is_said(installed: Path, value: str) -> None:
+    """An editable package is found after the folders beside the program, also after those that are no packages."""
+    (installed / "tiny-1.0.dist-info" / "entry_points.txt").write_text(f"[penstock.operators]\nhidden = {value}\n")
+    (installed / "tiny_hidden").mkdir()
+    (shown,) = outputs_of(
+        """
+        import warnings
+        import penstock as ps
+        warnings.simplefilter("ignore")
+        try:
+            ps.iter.IterableWrapper("ab").thrice()
+        except AttributeError as error:
+            print(error)
+        """,
+        path=installed,
+    )
+    assert "the plug-in 'hidden', which may have it, could not be loaded: ImportError(" in shown
+    assert f"Python takes the folder '{installed / 'tiny_hidden'}', which has no __init__.py, for the package" in shown
+    assert "'tiny_hidden': rename it, move the program away from it, or keep the package in a folder src" in shown
+
+
+def test_a_plug_in_may_lie_in_a_namespace(installed: Path) -> None:
+    (installed / "tiny-1.0.dist-info" / "entry_points.txt").write_text("[penstock.operators]\ngood = tiny_space.good\n")
+    (installed / "tiny_space").mkdir()
+    module = installed / "tiny_space" / "good.py"
+    module.write_text(PLUG_IN.format(name="thrice", cls="Tripler"))
+    program = """
+        import warnings
+        import penstock as ps
+        from penstock.registry import operators
+        warnings.simplefilter("ignore")
+        operators.load_plug_ins()
+        print(operators.broken_plug_ins, [found.name for found in operators.of_package("tiny_space")])
+        """
+    assert outputs_of(program, path=installed) == ["{} ['thrice']\n"]
+    module.write_text("import a_module_that_is_not_there\n")
+    (shown,) = outputs_of(program.partition("print")[0] + "print(operators.broken_plug_ins)\n", path=installed)
+    assert "No module named 'a_module_that_is_not_there'" in shown
+    assert "tiny_space" not in shown

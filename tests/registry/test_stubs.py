@@ -37,7 +37,7 @@ def test_the_stubs_of_all_plug_ins_are_written_in_one_go(tmp_path: Path) -> None
     """Of two: own_operators carries no stub, my_operators carries one."""
     shutil.copytree(OWN, tmp_path, dirs_exist_ok=True)
     assert main(["new", "my_operators", "--into", str(tmp_path / "made")]) == 0
-    shutil.copytree(tmp_path / "made" / "my_operators" / "my_operators", tmp_path / "my_operators")
+    shutil.copytree(tmp_path / "made" / "my_operators" / "src" / "my_operators", tmp_path / "my_operators")
     with (tmp_path / "own_operators-1.0.dist-info" / "entry_points.txt").open("a") as file:
         file.write("my = my_operators\n")
     assert stubs(tmp_path) == {
@@ -85,6 +85,7 @@ def test_a_package_without_operators_is_an_error(
         (["--inside"], "--inside writes into packages: name them"),
         (["own_module", "--inside"], "'own_module' is a module: only a package, which is a folder, can carry a stub"),
         (["own_module", "--installed"], "leave --installed out"),
+        (["own_folder"], "which has no __init__.py, for the package 'own_folder'"),
     ],
 )
 def test_stubs_that_cannot_be_written_are_an_error(
@@ -97,6 +98,7 @@ def test_stubs_that_cannot_be_written_are_an_error(
     (tmp_path / "own_module.py").write_text(
         "import penstock as ps\n@ps.functional_datapipe('own_step')\nclass Own(ps.IterDataPipe): pass\n"
     )
+    (tmp_path / "own_folder").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr("penstock.registry.stubs.entry_points", lambda group: ())
