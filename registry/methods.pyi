@@ -2742,7 +2742,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the items as they are, and set `len` to `length`.
 
         Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
-        cuts.
+        cuts. Behind a `sharding_filter`, it is the length of the whole stream, and that of each part is unknown: a loader
+        that reads all parts has it if only steps that map items one to one follow.
 
         >>> dp = IterableWrapper(range(10)).filter(lambda x: x % 2 == 0).set_length(5)
         >>> len(dp), list(dp)

@@ -9,7 +9,9 @@ from typing import Any
 
 from ..pipes.bases.ahead.reading_ahead import reader_of
 from ..pipes.bases.ahead.tuning import Tuner
+from ..pipes.bases.one_to_one import OneToOne
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
+from ..registry.traits import has_trait
 from ..state.error_context import add_error_context
 from ..workers.processes import processors
 from ..workers.threads import Interrupted
@@ -218,15 +220,25 @@ class ShardReader(IterDataPipe[Any]):
 
     def length_from(self, node: Node) -> int:
         """Return the length of an epoch resumed from a node: what ranks yielded before, plus what is left."""
-        rank_sync, division = self.options.rank_sync, self.division
+        rank_sync, whole = self.options.rank_sync, self._declared_length()
         if rank_sync is None:
-            return sum(map(partial(self._length_of, division), division.shards))
-        return rank_sync.length(partial(self._left_in_part, node), self.items_before(node))
+            return self._left_in_part({}, self.division.rank) if whole is None else whole
+        before = self.items_before(node)
+        left = partial(self._left_in_part, node) if whole is None else lambda _: whole - before
+        return rank_sync.length(left, before)
+
+    def _declared_length(self) -> int | None:
+        """Return the length that a step declares for all shards together, where all are read here."""
+        step = chain = self.options.chain
+        while isinstance(step, OneToOne):
+            step = step.source
+        return len(chain) if self.division.ranks == 1 and has_trait(step, "sets_length") else None
 
     def items_before(self, node: Node) -> int:
         """Return how many items of an epoch were yielded before a node; TypeError where that is unknown."""
         if self.options.rank_sync is None:
-            return len(self) - self._left_in_part(node, self.division.rank) if node else 0
+            rank = self.division.rank
+            return self._left_in_part({}, rank) - self._left_in_part(node, rank) if node else 0
         given: int = node.get("own", {"given": 0})["given"]
         return given
 

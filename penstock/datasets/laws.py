@@ -141,8 +141,9 @@ def shuffling_keeps_the_samples(make: Make) -> None:
     first = _items_of(_seeded(make(shuffle=True)))
     agree(_items_of(_seeded(make(shuffle=True))), first, "the same seed")
     assert _sorted(first) == _sorted(expected), "shuffling lost or doubled samples"
-    if len(expected) > 7:  # of so many, one in 40,320 orders is the same
-        assert first != expected, "shuffling left the order as it was"
+    if len(expected) > 7:  # which may be those of two or three files: one order is soon met by chance
+        others = (_items_of(_seeded(make(shuffle=True), seed)) for seed in range(10))
+        assert any(other != expected for other in others), "shuffling left the order as it was, with ten seeds"
 
 
 def resumes(make: Make) -> None:
@@ -257,8 +258,8 @@ def _sorted(items: Iterable[Any]) -> list[str]:
     return sorted(map(repr, items))
 
 
-def _seeded(data: Any) -> Any:
-    seed_graph(data, 1)
+def _seeded(data: Any, seed: int = 1) -> Any:
+    seed_graph(data, seed)
     return data
 
 

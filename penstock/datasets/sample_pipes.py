@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..errors.secrets import without_secrets
 from ..pipes.bases.input_columns import replacing_columns
+from ..pipes.bases.one_to_one import OneToOne
 from ..pipes.iter import Mapper
 from ..registry import IterDataPipe, MapDataPipe, Tally, own
 from ..registry.sharding import part_read, sharding_points
@@ -87,10 +88,10 @@ class _ShownByInfo:
         return f"{self.info.title}({self.info.split!r})"
 
 
-class IterDataset(_ShownByInfo, IterDataPipe[T]):
+class IterDataset(_ShownByInfo, OneToOne[T]):
     """Yield the samples of a split of a data set; a whole pass over a wrong number of them ends in a warning."""
 
-    resumes_from_start = False
+    keeps_rows = True
     given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], info: Info) -> None:
@@ -106,9 +107,6 @@ class IterDataset(_ShownByInfo, IterDataPipe[T]):
         if parts == 1 and count not in (None, found):
             text = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
             warnings.warn(text, stacklevel=3)  # the line that reads it
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 class MapDataset(_ShownByInfo, MapDataPipe[T]):
@@ -153,8 +151,10 @@ def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool)
     if map_style:
         return MapDataset(_by_index(info.title, steps), info)
     count = info.splits[info.split]
-    if steps and count is not None:
+    if count is not None and steps:
         steps[0].source = steps[0].source.set_length(count)  # so each shard knows its part of it
+    elif count is not None:
+        chain = chain.set_length(count)
     return IterDataset(chain, info)
 
 

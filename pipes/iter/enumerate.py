@@ -9,6 +9,7 @@ from itertools import starmap
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own
+from ...registry.sharding import part_read
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -90,7 +91,8 @@ class LengthSetter(IterDataPipe[T]):
     """Yield the items as they are, and set `len` to `length`.
 
     Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
-    cuts.
+    cuts. Behind a `sharding_filter`, it is the length of the whole stream, and that of each part is unknown: a loader
+    that reads all parts has it if only steps that map items one to one follow.
 
     >>> dp = IterableWrapper(range(10)).filter(lambda x: x % 2 == 0).set_length(5)
     >>> len(dp), list(dp)
@@ -115,4 +117,11 @@ class LengthSetter(IterDataPipe[T]):
         return iter(self.source)
 
     def __len__(self) -> int:
+        parts, part = part_read(self)
+        if parts > 1:
+            raise TypeError(
+                f"the length of part {part} of {parts} is unknown: set_length({self.length}) counts the items of all "
+                "parts; set it as the last step, or before the sharding_filter if that divides the same items; on "
+                "several ranks, give steps_per_epoch"
+            )
         return self.length

@@ -113,11 +113,10 @@ def test_by_index(words: Dataset[Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Some.* should have 12 samples")
-def test_where_more_than_map_follows_it_has_no_length(server: FileServer, tmp_path: Path) -> None:
+def test_where_more_than_map_follows_its_length_is_the_one_defined(server: FileServer, tmp_path: Path) -> None:
     data = served(Dataset("words", _dropping, title="Some", **FACTS), {"archive": ARCHIVE}, server, train=12)
     assert [number for _, number in data(tmp_path)] == [1] * 6
-    with pytest.raises(TypeError, match="has no len"):
-        len(data(tmp_path))
+    assert len(data(tmp_path)) == 12
     with pytest.raises(TypeError, match="Some cannot be read by index: other steps than map follow"):
         data(tmp_path, map_style=True)
 
@@ -360,6 +359,15 @@ def test_a_law_that_is_broken_is_named(law: str, server: FileServer, tmp_path: P
     data = served(Dataset("words", _broken(law), title="Broken", **facts), {"archive": ARCHIVE}, server, test=6)
     with pytest.raises(AssertionError, match=f"Broken breaks the law '{law}': "):
         check_dataset(lambda **arguments: data(tmp_path, "test", **arguments), laws=[law])
+
+
+def test_a_shuffle_of_one_file_is_none() -> None:
+    def one_file(resources: Any, split: str) -> Any:
+        return ps.iter.IterableWrapper([12]).shuffle().sharding_filter().flatmap(range)
+
+    data = Dataset("one", one_file, splits={"all": 12}, register=False)
+    with pytest.raises(AssertionError, match="shuffling left the order as it was, with ten seeds"):
+        check_dataset(data, laws=["shuffling_keeps_the_samples"])
 
 
 # Where it is read
