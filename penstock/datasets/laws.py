@@ -22,8 +22,7 @@ from torch.utils.data import DataLoader
 from ..errors.hints import did_you_mean
 from ..errors.secrets import without_secrets
 from ..pipes.iter import IterableWrapper
-from ..registry import close
-from ..registry.sharding import sharding_points
+from ..registry import SHARDING_PRIORITIES, apply_sharding, close, sharding_points
 from ..runner import DataLoader2, MultiProcessingReadingService
 from ..state.foreign import declares
 from ..state.graph import pipes_in, walk
@@ -47,7 +46,7 @@ def check_dataset(make: Callable[..., IterDataset[Any] | MapDataset[Any]], laws:
     `make(**arguments)` returns a split and hands the arguments, such as `shuffle` and `map_style`, on to the data set:
     `lambda **arguments: SST2(root, "dev", **arguments)`. Most laws read all of it, some several times: use a
     small split, or small files of the same layout. `laws` are the names of those to check; without it, all of
-    `DATA_SET_LAWS`.
+    `DATA_SET_LAWS`. A UserWarning says where two ranks have unequal parts.
 
     >>> import penstock as ps
     >>> ps.datasets.check_dataset(lambda **arguments: ps.datasets.BreastCancer(**arguments), laws=["counts_hold"])
@@ -185,6 +184,24 @@ def _read_by_torch(pickled: bytes) -> list[str]:
         return _sorted(map(_untyped, loaded))
 
 
+def two_ranks_read_it(make: Make) -> None:
+    """Two ranks give all samples once; a warning says where one has more than the other."""
+    parts = []
+    for rank in range(2):
+        data = make()
+        apply_sharding(data, 2, rank, SHARDING_PRIORITIES.DISTRIBUTED)
+        parts.append(_items_of(data))
+    assert _sorted([*parts[0], *parts[1]]) == _sorted(_items_of(make())), "two ranks give other samples"
+    first, second = map(len, parts)
+    if abs(first - second) > 1:
+        warnings.warn(
+            f"of {make().info.title}, two ranks have {first} and {second} samples. torch's DataLoader gives each rank "
+            "what it has, and in DDP one waits for the other for ever: read by DataLoader2 with a "
+            "DistributedReadingService, whose ranks end together",
+            stacklevel=3,
+        )
+
+
 def transforms_apply(make: Make) -> None:
     """Transforms of `torchvision.transforms.v2`, where it is installed, take its samples."""
     try:
@@ -238,6 +255,7 @@ DATA_SET_LAWS: dict[str, Callable[[Make], None]] = {
         shuffling_keeps_the_samples,
         resumes,
         two_workers_read_it,
+        two_ranks_read_it,
         transforms_apply,
         root_is_clean,
         by_index_it_is_the_same,

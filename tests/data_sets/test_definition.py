@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from archives import zip_of
 from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, registry
-from penstock.registry import plug_ins
+from penstock.registry import SHARDING_PRIORITIES, plug_ins
 from penstock.registry.sharding import apply_sharding
 from ranks import run_ranks
 from s3 import S3Server
@@ -318,6 +318,8 @@ def _broken(law: str) -> Any:
             dp = dp.map(lambda row: (row, next(passes)))
         if law == "shuffles_then_divides":
             return dp.sharding_filter().zip(ps.iter.IterableWrapper(rows).sharding_filter())
+        if law == "two_ranks_read_it":
+            return dp.shuffle().sharding_filter(SHARDING_PRIORITIES.MULTIPROCESSING)
         if law == "shuffling_keeps_the_samples":
             return dp.shuffle().sharding_filter().pipe(lambda items: list(items)[:3])
         if law == "root_is_clean":
@@ -348,7 +350,7 @@ class _Odd:
 
 LAWS_BROKEN = [
     *("construction_reads_nothing", "samples_are_alike", "counts_hold", "two_passes_agree", "shuffles_then_divides"),
-    *("shuffling_keeps_the_samples", "root_is_clean", "by_index_it_is_the_same"),
+    *("shuffling_keeps_the_samples", "two_ranks_read_it", "root_is_clean", "by_index_it_is_the_same"),
 ]
 
 

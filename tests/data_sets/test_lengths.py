@@ -128,7 +128,32 @@ def test_a_length_for_ranks_is_that_of_one_rank(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pipe", ["flatmap", "rows"])
 def test_a_data_set_that_is_divided_before_items_are_made_many_holds_its_laws(pipe: str, tables: Any) -> None:
     """They are those of three files, whose order may stay."""
-    check_dataset(lambda **arguments: defined(tables if pipe == "rows" else _unequal, **arguments))
+    with pytest.warns(UserWarning, match="of Unequal, two ranks have 7 and 1 samples.*whose ranks end together"):
+        check_dataset(lambda **arguments: defined(tables if pipe == "rows" else _unequal, **arguments))
+
+
+@pytest.mark.parametrize("files", [[3, 3], [3, 2], [2, 1, 1, 1]])
+def test_nothing_is_said_of_ranks_that_have_equally_much_or_one_sample_more(files: list[int]) -> None:
+    def pipe(resources: Any, split: str) -> Any:
+        return ps.iter.IterableWrapper(files).shuffle().sharding_filter().flatmap(range)
+
+    check_dataset(lambda **arguments: defined(pipe, sum(files), **arguments), laws=["two_ranks_read_it"])
+
+
+def test_ranks_of_torchs_loader_end_apart_and_those_of_dataloader2_together(tmp_path: Path) -> None:
+    code = """
+    from torch.utils.data import DataLoader
+    def chain():
+        return ps.iter.IterableWrapper([5, 1, 2]).sharding_filter().flatmap(range)
+    say([len(list(DataLoader(chain(), batch_size=2, num_workers=workers))) for workers in (0, 1)])
+    for ends in "pad", "stop", "drop":
+        service = ps.DistributedReadingService(timeout=20, ends=ends)
+        with ps.DataLoader2(chain().batch(2), reading_service=service) as loader:
+            say(len(list(loader)))
+    """
+    first, second = run_ranks(tmp_path, code)
+    assert (first[0], second[0]) == ([4, 4], [1, 1])
+    assert first[1:] == second[1:] == [4, 1, 1]
 
 
 def test_a_definition_without_a_count_has_no_length_there() -> None:
