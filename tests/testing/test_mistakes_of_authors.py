@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -124,3 +125,66 @@ def test_broken_laws_are_a_dict_with_reasons() -> None:
 
     with pytest.raises(TypeError, match="broken_laws of .*Breaks must be a dict with the reason for each law"):
         ps.check_operator(lambda: Breaks(numbers()))
+
+
+class SkipsThePartner(Passing):
+    """Mixes each number with the one before it, which a resumed pass has left out."""
+
+    resumes_from_start = False
+    emitted: int = ps.own(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        before, items = 0, self.read(self.source)
+        for number, item in items:
+            if number < self.emitted:
+                continue
+            self.emitted = number + 1
+            items.keep_from(number)
+            yield item + before
+            before = item
+
+
+class ForgetsTheSample(Passing):
+    """Reads a source to its end, which a resumed pass finds at its end."""
+
+    resumes_from_start = False
+
+    def __init__(self, source: Any, sample: Any) -> None:
+        super().__init__(source)
+        self.sample = sample
+
+    def __iter__(self) -> Iterator[Any]:
+        most = max(self.sample, default=0)
+        for item in self.source:
+            yield item - most
+
+
+@pytest.mark.parametrize("make", [lambda: SkipsThePartner(numbers()), lambda: ForgetsTheSample(numbers(), numbers())])
+def test_what_a_resumed_pass_lacks_is_found(make: Callable[[], Any]) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)'resumed_after_every_item'.*declare what a pass remembers with own"):
+        ps.check_operator(make)
+
+
+def test_a_source_that_was_read_to_its_end_comes_again_where_all_of_it_is_kept() -> None:
+    class KeepsTheSample(ForgetsTheSample):
+        resumes_from_start = False
+
+        def __iter__(self) -> Iterator[Any]:
+            sample = self.read(self.sample)
+            most = max((item for _, item in sample), default=0)
+            sample.keep_from(0)
+            for item in self.source:
+                yield item - most
+
+    ps.check_operator(lambda: KeepsTheSample(numbers(), numbers()))
+
+
+def test_a_copy_has_the_defaults_of_transient_attributes() -> None:
+    class Connected(Passing):
+        transient = ("connection",)
+        connection: Any = None
+
+    connected = Connected(numbers())
+    connected.connection = threading.Lock()
+    assert pickle.loads(pickled_chain(connected)).connection is None
+    ps.check_operator(lambda: Connected(numbers()))
