@@ -25,6 +25,7 @@ __all__ = [
     "is_file",
     "is_folder",
     "locate",
+    "move",
     "opened",
     "stream_size",
     "urls_below",
@@ -172,6 +173,17 @@ def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) ->
     if protocol in AMAZON:
         return for_s3fs(options, one_attempt)
     return for_the_web(options) if protocol in WEB else options
+
+
+def move(file_system: Any, path: str, new_path: str) -> None:
+    """Move a file to another path of its file system, which replaces a file there."""
+    from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]  # slow to import
+
+    if type(file_system).mv is AbstractFileSystem.mv:  # which takes a path for a pattern
+        file_system.cp_file(path, new_path)
+        file_system.rm_file(path)
+    else:
+        file_system.mv(path, new_path)
 
 
 def is_file(address: Address, file_system: Any, path: str) -> bool:

@@ -60,10 +60,10 @@ class TableFileLister(Lister):
     """Yield the path or URL of each file of a format, below folders, in sorted order.
 
     Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
-    or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. `kind`
-    is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder and its
-    subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names begin
-    with `_` or a dot are left out.
+    or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. A file
+    or folder of the very name comes before a pattern. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`,
+    `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders, files with the extensions of the kind
+    (`*.parquet`) are listed. Files and subfolders whose names begin with `_` or a dot are left out.
 
     With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
     are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -140,7 +140,8 @@ class TableFileLister(Lister):
         wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=self.error_policy).wrap
         if not root.endswith("/") and wrap(partial(is_file, address, file_system))(path):
             return iter([root])
-        if re.search(r"[*?\[]", path):
+        # A folder of this very name comes before a pattern, as on a disk.
+        if re.search(r"[*?\[]", path) and not wrap(lambda path: in_plain_words(root, file_system.isdir, path))(path):
             found = wrap(lambda path: in_plain_words(root, file_system.glob, path, detail=True))(path)
             names = [name for name, entry in found.items() if entry["type"] == "file"]
             if not names:

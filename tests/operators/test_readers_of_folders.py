@@ -57,6 +57,18 @@ def test_a_file_a_list_a_folder_and_a_pattern_are_read_in_sorted_order(tmp_path:
     assert ids(ps.read_parquet([c, f"{tmp_path}/a*"])) == [3, 1]
 
 
+@pytest.mark.parametrize("name", ["run[1]", "what?", "st*r"])
+def test_a_folder_of_the_very_name_comes_before_a_pattern(name: str, tmp_path: Path, s3_server: S3Server) -> None:
+    bucket = s3_server.root / f"literal-{len(name)}-{ord(name[-1])}"
+    for root, url in ((bucket, f"s3://{bucket.name}"), (tmp_path, str(tmp_path))):
+        write(root / name / "a.parquet", 1)
+        for other in ("run1", "whats", "star"):
+            write(root / other / "a.parquet", 2)
+        for ending in ("", "/", "/a.parquet"):
+            assert ids(ps.read_parquet(f"{url}/{name}{ending}")) == [1]
+        assert sorted(ids(ps.read_parquet(f"{url}/*/a.parquet"))) == [1, 2, 2, 2]
+
+
 def test_a_folder_gives_files_of_the_format_that_are_not_hidden(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 1)
     for name in ("_SUCCESS", "_metadata.parquet", ".a.parquet", "notes.txt", "_temporary/b.parquet", ".git/c.parquet"):

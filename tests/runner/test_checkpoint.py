@@ -504,6 +504,17 @@ def test_a_sharded_checkpoint_comes_back_and_replaces_an_earlier_one(folder: str
 
 
 @one_process
+@pytest.mark.parametrize("name", ["what?", "run[1]", "st*r", "a b#c"])
+def test_the_name_of_a_sharded_checkpoint_is_no_pattern(folder: str, name: str) -> None:
+    beside = name.replace("*", "a").replace("?", "t").replace("[1]", "1")
+    for number, each in enumerate((beside, name)):
+        write_sharded(f"{folder}/{each}", number)
+    assert values(f"{folder}/{name}") == (1, 1)
+    if beside != name:
+        assert values(f"{folder}/{beside}") == (0, 0)
+
+
+@one_process
 def test_what_torch_wrote_is_read_and_the_other_way_round(tmp_path: Path) -> None:
     dcp.save({"weight": torch.ones(MIB), "step": 3}, checkpoint_id=tmp_path / "theirs")
     assert values(str(tmp_path / "theirs")) == (1, 3)
