@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 
 from ..errors.secrets import Options, without_secrets
 from ..storage.addresses import address_of
-from ..storage.file_systems import locate, move
+from ..storage.file_systems import locate, move_file
 from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import is_of_torchs_zips, verify
 from .files import reading, writing
@@ -119,7 +119,7 @@ class _Files(FileSystemBase):
         return f"{checked_path(path).rstrip('/')}/{suffix}"
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
-        move(self._file_system, checked_path(path), checked_path(new_path))
+        move_file(self._file_system, checked_path(path), checked_path(new_path))
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
         """Do nothing: folders are created on the first write to them."""

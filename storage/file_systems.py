@@ -25,7 +25,7 @@ __all__ = [
     "is_file",
     "is_folder",
     "locate",
-    "move",
+    "move_file",
     "opened",
     "stream_size",
     "urls_below",
@@ -175,7 +175,7 @@ def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) ->
     return for_the_web(options) if protocol in WEB else options
 
 
-def move(file_system: Any, path: str, new_path: str) -> None:
+def move_file(file_system: Any, path: str, new_path: str) -> None:
     """Move a file to another path of its file system, which replaces a file there."""
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]  # slow to import
 

@@ -17,8 +17,9 @@ from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
-from .formats import FORMATS, TEXT, ColumnFormat, ParquetFormat, text_part
+from .formats import FORMATS, TEXT, ColumnFormat, ParquetFormat
 from .origins import FilePart, known_values, origin_of, part_name
+from .text_parts import text_part
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -68,15 +69,9 @@ class ColumnFile:
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
         self._target = target
-        open_stream = partial(self._open_stream, storage, policy, retry)
         among.add(self)
         try:
-            if isinstance(item, FilePart) and kind in TEXT:
-                file = open_to_seek(origin.url, storage, retry=retry, counted_by=policy)
-                self._streams.append(file)
-                self.content: ColumnFormat = text_part(kind, file, item.start, item.stop, options, known)
-            else:
-                self.content = FORMATS[kind](open_stream, options, *([] if known is None else [known]))
+            self.content = self._opened(known, options, (storage, policy, retry))
         except BaseException:
             self._close_streams()
             raise
@@ -100,6 +95,20 @@ class ColumnFile:
         except BaseException:
             self.close()
             raise
+
+    def _opened(
+        self,
+        known: pq.FileMetaData | pa.Schema | None,
+        options: Mapping[str, Any],
+        how: tuple[Mapping[str, Any], ErrorPolicy, Retry | None],
+    ) -> ColumnFormat:
+        item, kind = self._item, self._kind
+        if not isinstance(item, FilePart) or kind not in TEXT:
+            return FORMATS[kind](partial(self._open_stream, *how), options, *([] if known is None else [known]))
+        storage, policy, retry = how
+        file = open_to_seek(item.url, storage, retry=retry, counted_by=policy)
+        self._streams.append(file)
+        return text_part(kind, file, item.start, item.stop, options, known)
 
     @property
     def schema(self) -> pa.Schema:

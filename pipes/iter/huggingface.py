@@ -48,15 +48,13 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
         self.options = Options(config_kwargs)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for item in [self.dataset]:
-            yield from self.error_policy.outputs(partial(self._read, self.rows))(item)
+        yield from self.error_policy.outputs(partial(self._read, self.rows))(self.dataset)
 
     def _read(self, begin_at: dict[str, Any] | None, dataset: str) -> Iterator[dict[str, Any]]:
         self.rows = self._load(dataset)
         if begin_at is not None:
             self.rows.load_state_dict(begin_at)
-        # Not `for row in rows`: in workers of torch's loader, datasets would shard the rows, as sharding_filter does
-        # already.
+        # Not `for row in rows`: in workers of torch's loader, datasets would shard the rows again.
         for batch in self.rows.iter(batch_size=1):
             yield {name: values[0] for name, values in batch.items()}
 

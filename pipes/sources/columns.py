@@ -12,7 +12,8 @@ from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
 from ..bases.listers_and_openers import expect_roots
 from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
-from ..columns.formats import BLOCK_SIZE, is_divisible
+from ..columns.formats import BLOCK_SIZE
+from ..columns.text_parts import is_divisible
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 

@@ -97,20 +97,29 @@ def _in_workers(profile: Profile) -> str:
         )
     number, wanted = len(workers), math.ceil((busy + sending) / (consumer.worked or 1e-9))
     text = _in_thread(profile, profile.in_workers, None, busy)
-    if without := [worker for worker in workers if worker.items < _HARDLY_ANY * max(each.items for each in workers)]:
-        names = " and ".join(worker.name for worker in without[:2]) + (" and others" if len(without) > 2 else "")
-        reading = number - len(without)
-        return (
-            f"{text} {reading} of {number} workers read{'s' if reading == 1 else ''} nearly all: {names} got hardly "
-            "anything. What is divided are too few items, such as one file: take .shard_files(kind, min_bytes=…) as "
-            "the sharding filter, which divides files at row groups and lines, or put the sharding filter after the "
-            "step that gives many items."
-        )
+    if sentence := _of_idle_workers(workers):
+        return f"{text} {sentence}"
     text += f" {number} workers read" if number > 1 else " 1 worker reads"
     text += f", busy {busy / total:.0%} of the time."
     if busy > _FULL * total and wanted > number and consumer.worked > _DOES_NOTHING * consumer.waited:
         text += f" {wanted} workers would keep up, on as many processors; here are {os.cpu_count()}."
     return text
+
+
+def _of_idle_workers(workers: list[WorkerTimes]) -> str:
+    """Say which workers had nearly nothing to read; an empty text if all had their share."""
+    most = max(worker.items for worker in workers)
+    without = [worker.name for worker in workers if worker.items < _HARDLY_ANY * most]
+    if not without:
+        return ""
+    names = " and ".join(without[:2]) + (" and others" if len(without) > 2 else "")
+    reading = len(workers) - len(without)
+    return (
+        f"{reading} of {len(workers)} workers read{'s' if reading == 1 else ''} nearly all: {names} got hardly any "
+        "items. What is divided is too little, such as one file: take .shard_files(kind, min_bytes=…) as the sharding "
+        "filter, which divides files at row groups and lines, or put the sharding filter after the step that gives "
+        "many items."
+    )
 
 
 def _is_idle(worker: WorkerTimes) -> bool:
