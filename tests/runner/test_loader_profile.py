@@ -83,7 +83,8 @@ def test_the_steps_of_the_main_process_come_after_those_of_the_workers():
 
 @pytest.mark.parametrize("service", [None, InProcessReadingService(prefetch_cnt=2), MultiProcessingReadingService(0)])
 def test_in_this_process_the_steps_are_those_of_the_chain(service):
-    profile = profile_of(numbers(40).map(sleep_for(0.001)).batch(4), service)
+    # Long enough that one pause of this process, of some 20 ms, is no share of the time.
+    profile = profile_of(numbers(240).map(sleep_for(0.001)).batch(4), service)
     assert [step.name for step in profile.steps][:4] == ["IterableWrapper", "sharding_filter", "map", "batch"]
     assert profile.workers == []
     assert "in `map(sleep)`" in profile.verdict
