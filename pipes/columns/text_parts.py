@@ -30,6 +30,8 @@ class _NoRows(ColumnFormat):
 def is_divisible(options: Mapping[str, Any]) -> bool:
     """Say whether each line of a text file is a row, so that the file can be read in parts."""
     hinder = ("newlines_in_values", "escape_char", "skip_rows", "skip_rows_after_names")
+    if not options.get("ignore_empty_lines", True):
+        return False
     is_utf8 = options.get("encoding", "utf8") in ("utf8", "utf-8")
     return is_utf8 and not any(options.get(name) for name in hinder)
 
@@ -69,6 +71,6 @@ def text_part(
             "explicit_schema": schema,
             "unexpected_field_behavior": "error" if unexpected == "infer" else unexpected,  # as after the first block
         }
-    if not lines or lines.isspace():
+    if not lines.strip(b"\r\n"):
         return _NoRows(schema)
     return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given})

@@ -12,7 +12,7 @@ from ..bases.drawing import Shuffling, in_random_order
 from ..bases.rows.parts import ReadsParts
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
-from ..columns.origins import RowGroup, origin_of
+from ..columns.origins import FilePart, RowGroup, origin_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -75,6 +75,8 @@ class RowGroupLister(ReadsParts[RowGroup]):
         return part
 
     def _row_groups(self, item: Any) -> list[RowGroup]:
+        if isinstance(item, FilePart):
+            raise TypeError(f"{self.functional_name} lists the row groups of whole files: put it before shard_files")
         origin = origin_of(item)
         file = ColumnFile(
             origin,

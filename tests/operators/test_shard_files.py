@@ -72,6 +72,14 @@ def loader(dp: Any, workers: int = 0, shards: int | None = None) -> Any:
     return DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, num_shards=shards))
 
 
+def csv(path: Path, size: int, **options: Any) -> Any:
+    return IterableWrapper([str(path)]).shard_files("csv", min_bytes=size).read_csv(block_size=size, **options)
+
+
+def json_lines(path: Path, size: int) -> Any:
+    return IterableWrapper([str(path)]).shard_files("json", min_bytes=size).read_json(block_size=size)
+
+
 def shards_of(make: Callable[[], Any], parts: int) -> list[list[Any]]:
     shards = []
     for part in range(parts):
@@ -139,17 +147,6 @@ def test_the_workers_of_torch_share_the_rows_of_one_file(tmp_path: Path) -> None
     assert ids != sorted(ids)
 
 
-@pytest.mark.parametrize(("read", "kind"), [(ps.read_json, "json"), (ps.read_csv, "csv"), (ps.read_parquet, "parquet")])
-def test_functions_that_read_divide_few_files(read: Callable[..., Any], kind: str, tmp_path: Path) -> None:
-    path = written(tmp_path, kind)
-    blocks = {"block_size": 500} if kind in TEXT else {}
-    first, second = shards_of(lambda: read(path, **blocks).rows(), 2)
-    assert min(len(first), len(second)) > ROWS / 4
-    assert [*first[0]] == ["id", "text"]
-    assert sorted([row["id"] for row in first + second]) == [*range(ROWS)]
-    assert {row["text"] for row in first + second} == {*TABLE["text"].to_pylist()}
-
-
 def test_many_files_are_divided_as_files_and_the_rest_is_not_opened(tmp_path: Path) -> None:
     paths = [written(tmp_path, "parquet", f"{number}.parquet") for number in range(8)]
     dp = IterableWrapper([*paths, "missing.parquet"]).shard_files("parquet")
@@ -184,37 +181,33 @@ def test_files_that_cannot_be_read_are_said_by_one_reader_and_skipped_by_it(tmp_
 def test_types_are_those_of_the_first_block_of_the_file_in_every_part(tmp_path: Path) -> None:
     path = tmp_path / "numbers.csv"
     path.write_text("id,price\n" + "".join(f"{number},{number}.5\n" for number in range(100)) + "100,7\n" * 100)
-    shards = shards_of(lambda: ps.read_csv(str(path), block_size=200), 3)
+    shards = shards_of(lambda: csv(path, 200), 3)
     assert {batch.schema.field("price").type for shard in shards for batch in shard} == {pa.float64()}
     path.write_text("id,price\n" + "1,7\n" * 300 + "2,7.5\n" * 100)
     with pytest.raises(pa.ArrowInvalid, match=re.escape("conversion error to int64: invalid value '7.5'")):
-        shards_of(lambda: ps.read_csv(str(path), block_size=200), 3)
+        shards_of(lambda: csv(path, 200), 3)
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"a": 1}\n' * 100 + '{"a": 1, "late": 2}\n' * 100)
     for parts in (1, 3):
         with pytest.raises(pa.ArrowInvalid, match="unexpected field") as caught:
-            shards_of(lambda: ps.read_json(str(rows), block_size=200), parts)
+            shards_of(lambda: json_lines(rows, 200), parts)
         assert "explicit_schema" in "".join(caught.value.__notes__)
 
 
-def test_a_value_with_a_line_end_is_an_error_or_the_file_stays_whole(tmp_path: Path) -> None:
+def test_a_value_with_a_line_end_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "texts.csv"
     path.write_text("id,text\n" + "".join(f'{number},"one\ntwo"\n' for number in range(200)))
     with pytest.raises(ValueError, match=r"a quoted value has a line end.*newlines_in_values=True"):
-        shards_of(lambda: ps.read_csv(str(path), block_size=300), 4)
-    shards = shards_of(lambda: ps.read_csv(str(path), block_size=300, newlines_in_values=True).rows(), 2)
-    assert [len(shard) for shard in shards] == [200, 0]
+        shards_of(lambda: csv(path, 300), 4)
     files = IterableWrapper([str(path)]).shard_files("csv", min_bytes=300)
     with pytest.raises(ValueError, match="cannot be divided: put sharding_filter in place of shard_files"):
         shards_of(lambda: files.read_csv(newlines_in_values=True), 2)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le", "shift_jis"])
-def test_text_of_encodings_with_other_line_ends_stays_whole(encoding: str, tmp_path: Path) -> None:
+def test_text_of_encodings_with_other_line_ends_is_refused(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "poem.txt"
-    path.write_text("ab\n" * 2**20, encoding=encoding)
-    shards = shards_of(lambda: ps.read_text(str(path), encoding=encoding), 2)
-    assert [len(shard) for shard in shards] == [2**20, 0]
+    path.write_text("ab\n" * 2**10, encoding=encoding)
     files = IterableWrapper([str(path)]).shard_files("text", min_bytes=300)
     with pytest.raises(ValueError, match=f"a file in {encoding} cannot be divided"):
         shards_of(lambda: files.read_text(encoding=encoding), 2)
@@ -245,7 +238,7 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
 def test_an_error_says_in_which_part_of_the_file_it_is(tmp_path: Path) -> None:
     path = tmp_path / "numbers.jsonl"
     path.write_text('{"a": 1}\n' * 300 + "{\n")
-    with loader(ps.read_json(str(path), block_size=300), 0, 2) as reading, pytest.raises(pa.ArrowInvalid) as caught:
+    with loader(json_lines(path, 300), 0, 2) as reading, pytest.raises(pa.ArrowInvalid) as caught:
         list(reading)
     assert "in block 1 after byte 2,3" in "\n".join(caught.value.__notes__)
     lines = tmp_path / "lines.txt"
@@ -315,3 +308,18 @@ def test_bad_arguments() -> None:
     dp.apply_sharding(2, 0)
     with pytest.raises(TypeError, match="no length"):
         len(dp)
+
+
+def test_a_part_of_blank_values_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "blank.tsv"
+    path.write_text("a\tb\n" + "1\tx\n" * 100 + "\t\n" * 900)
+    shards = shards_of(lambda: csv(path, 200, delimiter="\t").rows(), 3)
+    assert sum(map(len, shards)) == 1000
+
+
+@pytest.mark.parametrize("name", ["list_row_groups", "shuffle_row_groups"])
+def test_row_groups_of_parts_are_refused(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "parquet")
+    dp = getattr(IterableWrapper([path]).shard_files("parquet"), name)()
+    with loader(dp, 0, 2) as reading, pytest.raises(TypeError, match=f"{name} lists the row groups of whole files"):
+        list(reading)
