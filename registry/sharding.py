@@ -9,7 +9,7 @@ from typing import Any
 from ..state.foreign import SHARDING_PRIORITIES, TorchMapDataPipe, declared, declares
 from ..state.graph import DataPipe, sources_first, sources_of, walk
 from ..state.step_text import step as shown
-from .traits import is_endless
+from .traits import has_trait, is_endless
 
 __all__ = ["apply_sharding", "expect_alike_sources", "part_of", "part_read", "sharding_points"]
 
@@ -92,16 +92,25 @@ def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:
 def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = None) -> None:
     """Raise RuntimeError for a step that reads one source divided among the readers, and another one undivided.
 
-    An undivided source may be endless. The sources named in a step's `whole_sources` must be undivided.
+    An undivided source may be endless. The sources named in a step's `whole_sources` must be undivided. A step that
+    pairs items cannot read two sources whose files are divided in parts: these have unequal numbers of items.
     """
     points = {id(point) for point in sharding_points(chain, group)}
     points |= {id(step) for step in walk(chain) if _dispatches(step) and _counts(step, group)}
     divided: dict[int, bool] = {}
     endless: dict[int, bool] = {}
+    cut_by: dict[int, set[int]] = {}  # the points before a pipe that divide items
     for step in sources_first(chain) if points else ():
         sources = sources_of(step)
         divided[id(step)] = id(step) in points or any(divided[id(source)] for source in sources)
         endless[id(step)] = is_endless(step, [endless[id(source)] for source in sources])
+        cut_by[id(step)] = {id(step)} if declared(step, "divides_items", False) and id(step) in points else set()
+        cut_by[id(step)].update(*(cut_by[id(source)] for source in sources))
+        if has_trait(step, "pairs") and len(cut_by[id(step)]) > 1:
+            raise RuntimeError(
+                f"{shown(step)} pairs items of sources whose files are divided in parts, and the parts of one have "
+                "other numbers of items than those of the other: put sharding_filter in place of shard_files"
+            )
         looked_up = {name: vars(step)[name] for name in declared(step, "whole_sources", ())}
         for name, source in looked_up.items():
             if divided.get(id(source)):

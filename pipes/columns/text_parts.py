@@ -43,15 +43,22 @@ def text_part(
 
     `schema` is that of the first block of the file, where known.
 
-    Raises ValueError where a value has a line end.
+    Raises ValueError for a part of fewer bytes than a block, which a reader of the whole file looks at together, and
+    where a value has a line end.
     """
     import pyarrow as pa
 
     if not is_divisible(options):
         raise ValueError(f"with {dict(options)}, a file cannot be divided: put sharding_filter in place of shard_files")
+    block_size = options.get("block_size", BLOCK_SIZE)
+    if stop - start < block_size:
+        raise ValueError(
+            f"a part of the file has {stop - start} bytes, and a block {block_size}: give shard_files "
+            f"min_bytes={block_size}, or this reader a smaller block_size"
+        )
     if schema is None:
         file.seek(0)
-        block = file.read(options.get("block_size", BLOCK_SIZE))
+        block = file.read(block_size)
         first_lines = block[: block.rfind(b"\n") + 1] or block
         with closing(FORMATS[kind](partial(pa.BufferReader, first_lines), options)) as whole:
             schema = whole.schema
@@ -62,8 +69,8 @@ def text_part(
             given |= {"column_names": schema.names, "autogenerate_column_names": False}
         if (quote := options.get("quote_char", '"')) and lines.count(quote.encode()) % 2:
             raise ValueError(
-                "a quoted value has a line end, so the file cannot be divided at line ends: give "
-                "newlines_in_values=True"
+                f"a part of the file has an odd number of {quote}, as where a quoted value has a line end, so that the "
+                "file cannot be divided at line ends: put sharding_filter in place of shard_files"
             )
     else:
         unexpected = options.get("unexpected_field_behavior", "infer")

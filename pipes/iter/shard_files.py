@@ -59,6 +59,7 @@ class FileSharder(ShardingFilter[Any]):
     """
 
     resumes_from_start = True
+    divides_items: ClassVar[bool] = True
     broken_laws = {"union_over_shards_is_the_whole": "a single reader gets a file, and several get its parts"}
     transient: ClassVar[tuple[str, ...]] = ("settled",)
     settled: list[Any] | None = None

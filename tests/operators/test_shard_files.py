@@ -197,7 +197,7 @@ def test_types_are_those_of_the_first_block_of_the_file_in_every_part(tmp_path: 
 def test_a_value_with_a_line_end_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "texts.csv"
     path.write_text("id,text\n" + "".join(f'{number},"one\ntwo"\n' for number in range(200)))
-    with pytest.raises(ValueError, match=r"a quoted value has a line end.*newlines_in_values=True"):
+    with pytest.raises(ValueError, match=r"an odd number of \".*a quoted value has a line end.*put sharding_filter"):
         shards_of(lambda: csv(path, 300), 4)
     files = IterableWrapper([str(path)]).shard_files("csv", min_bytes=300)
     with pytest.raises(ValueError, match="cannot be divided: put sharding_filter in place of shard_files"):
@@ -322,4 +322,34 @@ def test_row_groups_of_parts_are_refused(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, "parquet")
     dp = getattr(IterableWrapper([path]).shard_files("parquet"), name)()
     with loader(dp, 0, 2) as reading, pytest.raises(TypeError, match=f"{name} lists the row groups of whole files"):
+        list(reading)
+
+
+@pytest.mark.parametrize("pair", [lambda a, b: a.zip(b), lambda a, b: a.map(str).zip_longest(b)])
+def test_sources_that_are_divided_in_parts_each_for_itself_are_not_paired(pair: Any, tmp_path: Path) -> None:
+    paths = [written(tmp_path, "parquet", name) for name in ("a", "b")]
+    dp = pair(chain("parquet", paths[0]), chain("parquet", paths[1]))
+    with (
+        loader(dp, 0, 2) as reading,
+        pytest.raises(RuntimeError, match="pairs items of sources whose files are divided"),
+    ):
+        list(reading)
+    dp = pair(chain("parquet", paths[0]), chain("parquet", paths[1]))
+    with pytest.raises(RuntimeError, match="pairs items of sources whose files are divided"):
+        list(DataLoader(dp, batch_size=None, num_workers=2))
+    assert len(list(pair(chain("parquet", paths[0]), chain("parquet", paths[1])))) == ROWS
+
+
+def test_branches_of_a_stream_that_is_divided_in_parts_are_paired(tmp_path: Path) -> None:
+    first, second = chain("parquet", written(tmp_path, "parquet")).fork(2)
+    with loader(first.zip(second.map(str)), 0, 2) as reading:
+        pairs = list(reading)
+    assert sorted(pairs) == [(number, str(number)) for number in range(ROWS)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_part_smaller_than_a_block_is_refused(kind: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind)
+    dp = getattr(IterableWrapper([path]).shard_files(kind, min_bytes=100), f"read_{kind}")()
+    with loader(dp, 0, 2) as reading, pytest.raises(ValueError, match=r"a part of the file has \d+ bytes, and a block"):
         list(reading)

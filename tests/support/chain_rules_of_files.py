@@ -498,7 +498,7 @@ def list_row_groups(dp: Any, ahead: int, read: bool) -> Any:
 @step(of("parquet", "csv", "json", "ipc", "orc", "text"), covers="iter.shard_files", grows=3)
 def sharding_files(dp: Any, kind: str) -> Any:
     folder = {"json": "jsonl", "ipc": "arrow", "text": "txt"}.get(kind, kind)
-    files = dp.map(path_of(folder)).header(FILES).shard_files(kind, min_bytes=20)
+    files = dp.map(path_of(folder)).header(FILES).shard_files(kind, min_bytes=64)
     return getattr(files, f"read_{kind}")(**{"block_size": 64} if kind in ("csv", "json") else {})
 
 

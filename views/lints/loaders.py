@@ -38,8 +38,12 @@ def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistak
             yield Mistake(
                 f"{point} divides {number} {'item' if number == 1 else 'items'} among {plan.shards} shards.",
                 f"{plan.shards - number} of them get nothing, and their workers have no work.",
-                f"num_shards={max(number, 1)}, or divide smaller things: .shard_files(kind, min_bytes=…) in place of "
-                "sharding_filter divides files at row groups and lines",
+                f"num_shards={max(number, 1)}, or "
+                + (
+                    "smaller row groups, or a smaller min_bytes, or more files"
+                    if isinstance(point.pipe, FileSharder)
+                    else "divide smaller things: .shard_files(kind) in place of sharding_filter divides large files"
+                ),
             )
 
 
