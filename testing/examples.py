@@ -12,7 +12,7 @@ from ..registry.registration import operators
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..state.graph import DataPipe, walk
 
-__all__ = ["example_names", "maker_of_empty_case", "maker_of_example"]
+__all__ = ["example_names", "maker_of_example"]
 
 
 def example_names(module: str) -> dict[str, Any]:
@@ -35,17 +35,6 @@ def maker_of_example(cls: type) -> Callable[[], DataPipe]:
 
     Raises ValueError if the docstring has no example in which `dp` reads through `cls`.
     """
-    if (make := _maker_of(cls, "dp")) is None:
-        raise ValueError(f"the docstring of {cls.__qualname__} has no example that defines `dp` as a chain with it")
-    return make
-
-
-def maker_of_empty_case(cls: type) -> Callable[[], DataPipe] | None:
-    """Return a function that makes a fresh chain without items: the `empty` of the example; None without one."""
-    return _maker_of(cls, "empty") if "empty = " in (cls.__doc__ or "") else None
-
-
-def _maker_of(cls: type, name: str) -> Callable[[], DataPipe] | None:
     import doctest  # slow: it imports pdb and unittest
 
     names = {**example_names(cls.__module__), cls.__name__: cls}
@@ -59,17 +48,17 @@ def _maker_of(cls: type, name: str) -> Callable[[], DataPipe] | None:
             statements.append(statement)
         else:
             before = dict(names)
-        made = names.get(name)
+        made = names.get("dp")
         if _is_pipe(made) and any(type(pipe) is cls for pipe in walk(made)):
-            return lambda: _make(name, statements, before)
-    return None
+            return lambda: _make(statements, before)
+    raise ValueError(f"the docstring of {cls.__qualname__} has no example that defines `dp` as a chain with it")
 
 
-def _make(name: str, statements: list[Any], before: Mapping[str, Any]) -> DataPipe:
+def _make(statements: list[Any], before: Mapping[str, Any]) -> DataPipe:
     names = dict(before)
     for statement in statements:
         _run(statement, names)
-    made: DataPipe = names[name]
+    made: DataPipe = names["dp"]
     return made
 
 

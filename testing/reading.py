@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gc
-import time
 import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
-
-import psutil  # type: ignore[import-untyped]
 
 from ..errors.closing import close
 from ..errors.notes import notes_of
@@ -18,7 +15,6 @@ from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
 
 __all__ = [
     "abandoned_iterator_closes_its_source",
-    "case_without_items_ends",
     "empty_source_ends",
     "errors_are_noted_once",
     "every_order_of_reading_agrees",
@@ -26,7 +22,6 @@ __all__ = [
     "items_are_left_alone",
     "len_is_exact",
     "newer_iterator_invalidates_the_older",
-    "no_file_stays_open",
     "no_resource_warning",
     "restart_begins_again",
     "source_errors_pass_through",
@@ -119,41 +114,12 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
             raise AssertionError(f"the iterator {end}, but its source is still open")
 
 
-def no_file_stays_open(make: Maker) -> None:
-    """A pass that has ended, or was closed, leaves no file of its own open."""
-    items_of(make(), type)  # libraries open some of theirs once
-    before = _open_files()
-    for end in ("has ended", "was closed"):
-        iterator: Any = iter(make())
-        items_of(iterator if end == "has ended" else islice(iterator, 1), type)
-        close(iterator)
-        until = time.monotonic() + _CLOSES_WITHIN
-        while (left := _open_files() - before) and time.monotonic() < until:
-            time.sleep(0.01)  # a thread may be closing it
-        if left:
-            raise AssertionError(f"the pass {end}, and still open is {', '.join(sorted(path for path, _ in left))}")
-
-
-def _open_files() -> set[tuple[str, int]]:
-    """Return the path and the descriptor of each file that this process has open."""
-    return {(file.path, file.fd) for file in psutil.Process().open_files()}
-
-
 def empty_source_ends(make: Maker) -> None:
     """A pass over an empty source ends, and `len` is exact."""
-
-    def emptied() -> Any:
+    for look in (items_of, _check_len):
         pipe = make()
         tap(pipe, empty=True)
-        return pipe
-
-    case_without_items_ends(emptied)
-
-
-def case_without_items_ends(make: Maker) -> None:
-    """A pass over a chain without items ends, and `len` is exact."""
-    for look in (items_of, _check_len):
-        look(make())
+        look(pipe)
 
 
 def source_errors_pass_through(make: Maker) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..registry import IterDataPipe
 from ..registry.sharding import apply_sharding, sharding_points
 from ..state import replay as reading_module
 from ..state.foreign import declares
@@ -18,7 +17,6 @@ from ..state.seeds import seed_graph
 from .probes import Maker, agree, as_plain, items_of, seeded
 
 __all__ = [
-    "another_hash_seed_agrees",
     "resumed_after_every_item",
     "resumed_again_and_again",
     "resumed_at_either_end",
@@ -83,35 +81,6 @@ def resumed_again_and_again(make: Maker) -> None:
     agree(items + items_of(pipe), expected, "resumed after each item")
     pipe = _resumed(make, _state_text(pipe.state_dict()))
     agree(items_of(pipe), following, "resumed after each item, and after the pass")
-
-
-def another_hash_seed_agrees(make: Maker) -> None:
-    """In a process with another PYTHONHASHSEED, the items are the same, also those after a state from here.
-
-    The order of a set of strings, and `hash` of a string, are others there, as in each worker and each run.
-    """
-    import cloudpickle  # type: ignore[import-untyped]  # slow to import, and only needed here
-
-    from .second_process import items_there
-
-    try:
-        pickled = cloudpickle.dumps(seeded(make))
-        expected = items_of(seeded(make))
-        taken = sorted({1, len(expected) // 2}) if isinstance(make(), IterDataPipe) and len(expected) > 1 else []
-        states = [_state_after(make, number) for number in taken]
-        rests = [items_of(_resumed(make, state)) for state in states]
-    except Exception:
-        return  # other laws report it
-    whole, *rests_there = items_there(pickled, [json.loads(state, object_hook=_with_bytes) for state in states])
-    agree(whole, expected, "in a process with another hash seed")
-    for number, there, here in zip(taken, rests_there, rests, strict=True):
-        agree(there, here, f"resumed after {number} items in a process with another hash seed")
-
-
-def _state_after(make: Maker, items: int) -> str:
-    pipe = seeded(make)
-    items_of(islice(pipe, items))
-    return _state_text(pipe.state_dict())
 
 
 @contextlib.contextmanager

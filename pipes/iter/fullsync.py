@@ -42,7 +42,6 @@ class FullSync(IterDataPipe[T]):
     keeps_schema = True
     resumes_from_start = False  # except the one dropped at the end
     in_main_process = True  # a worker is not a rank
-    broken_laws = {"another_hash_seed_agrees": "another process is no rank of this one's group"}
     transient = ("_ranks", "_passes")
     given: int = own(0)
 

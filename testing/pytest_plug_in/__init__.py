@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def _checks_of(package: str, chosen: list[str], session: pytest.Session) -> Iterator[pytest.Item]:
     from penstock.registry import operators
     from penstock.testing import LAWS, expect_law
-    from penstock.testing.examples import maker_of_empty_case, maker_of_example
+    from penstock.testing.examples import maker_of_example
 
     try:
         for law in chosen:
@@ -69,13 +69,13 @@ def _checks_of(package: str, chosen: list[str], session: pytest.Session) -> Iter
         raise pytest.UsageError(f"--penstock {package}: {error}") from None
     for entry in theirs:
         try:
-            make, empty = maker_of_example(entry.cls), maker_of_empty_case(entry.cls)
+            make = maker_of_example(entry.cls)
         except Exception as error:  # an example may raise anything
             yield Check.of(session, _EXAMPLE, entry, package, _raising(error))
             continue
         for law in LAWS[entry.kind]:
             if law in chosen or not chosen:
-                yield Check.of(session, law, entry, package, make, empty)
+                yield Check.of(session, law, entry, package, make)
 
 
 def _raising(error: Exception) -> Callable[[], Any]:
@@ -90,22 +90,13 @@ class Check(pytest.Item):
 
     operator: Any
     make: Callable[[], Any]
-    empty: Callable[[], Any] | None
 
     @classmethod
-    def of(
-        cls,
-        session: pytest.Session,
-        law: str,
-        operator: Any,
-        package: str,
-        make: Callable[[], Any],
-        empty: Callable[[], Any] | None = None,
-    ) -> Check:
+    def of(cls, session: pytest.Session, law: str, operator: Any, package: str, make: Callable[[], Any]) -> Check:
         """Return the test, which has the name of the package, the class and the law."""
         nodeid = f"{package}::{operator.cls.__name__}::{law}"
         check: Check = cls.from_parent(session, name=law, nodeid=nodeid)
-        check.operator, check.make, check.empty = operator, make, empty
+        check.operator, check.make = operator, make
         broken = operator.cls.broken_laws
         if isinstance(broken, Mapping) and law in broken:  # else check_operator says what is wrong
             check.add_marker(pytest.mark.skip(reason=broken[law]))
@@ -114,7 +105,7 @@ class Check(pytest.Item):
     def runtest(self) -> None:
         from penstock import check_operator
 
-        check_operator(self.make, [self.name], empty=self.empty)
+        check_operator(self.make, [self.name])
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return Path(self.operator.file), self.operator.line - 1, self.nodeid
