@@ -6,12 +6,17 @@ import linecache
 import re
 import sys
 from itertools import pairwise
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-__all__ = ["RemoteTraceback", "fold_traceback", "folded_traceback", "shorten_traceback"]
+__all__ = ["RemoteTraceback", "fold_traceback", "folded_traceback", "is_ours", "shorten_traceback"]
 
 _WITHOUT_SOURCE = re.compile(r'^( *)File "([^"\n]+)", line (\d+), in (.*)\n(?!\1  )', re.MULTILINE)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Say whether a frame runs code of Penstock."""
+    return bool(frame.f_globals.get("__name__", "").partition(".")[0] == "penstock")
 
 
 def fold_traceback(error: BaseException) -> None:
@@ -24,8 +29,7 @@ def folded_traceback(traceback: TracebackType | None, is_interrupt: bool = False
     """Return a traceback without frames of ours, but the one that raised the error; an interrupt may fall anywhere."""
     kept: list[TracebackType] = []
     while traceback is not None:
-        is_ours = traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "penstock"
-        if not is_ours or (traceback.tb_next is None and not is_interrupt):
+        if not is_ours(traceback.tb_frame) or (traceback.tb_next is None and not is_interrupt):
             kept.append(traceback)
         traceback = traceback.tb_next
     for one, following in pairwise(kept):

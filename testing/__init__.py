@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from ..errors.checks import expect_seconds
 from ..errors.hints import did_you_mean
 from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import DataPipe, walk
@@ -44,6 +45,7 @@ from .state import (
     same_seed_same_order,
     union_over_shards_is_the_whole,
 )
+from .time_limit import Hangs, within
 
 __all__ = ["LAWS", "broken_laws_of", "check_operator", "expect_law"]
 
@@ -57,10 +59,13 @@ def _unread_pipes_are_dropped() -> Iterator[None]:
 
 
 @_unread_pipes_are_dropped()
-def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str] | None = None) -> None:
+def check_operator(
+    make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str] | None = None, *, timeout: float = 120
+) -> None:
     """Check that an operator keeps the laws; the first broken law raises an AssertionError that shows how.
 
-    It names the law, what was tried, the first item that differs, and the likely cause if a known mistake is found.
+    It names the law, what was tried, the first item that differs, and the likely cause if a known mistake is found. A
+    law that takes longer than `timeout` seconds is broken, too: the error shows the lines where the operator hangs.
 
     `make_pipe` returns a short chain that ends in the operator: a fresh one each time, and always equal. It may also be
     the operator's class: the chain is then the `dp` of the example in its docstring. `laws` are the names of the laws
@@ -70,10 +75,14 @@ def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str]
     >>> import penstock as ps
     >>> ps.check_operator(lambda: ps.iter.IterableWrapper(range(6)).batch(4))
     """
+    expect_seconds("timeout", timeout)
     make = maker_of_example(make_pipe) if isinstance(make_pipe, type) else make_pipe
     if not callable(make):
         raise TypeError(f"make_pipe must be a function that returns a fresh pipe, such as lambda: {make!r}")
-    pipe = make()
+    try:
+        pipe = within(timeout, make)
+    except Hangs as hang:
+        raise AssertionError(f"making the chain: {hang}") from hang
     if not isinstance(pipe, (IterDataPipe, MapDataPipe)):
         raise TypeError(f"make_pipe must return a pipe of Penstock, and returned {type(pipe).__name__}")
     if make() is pipe:
@@ -84,7 +93,7 @@ def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str]
         if name not in applying:
             raise ValueError(f"no law {name!r} for this kind of pipe{did_you_mean(name, [*applying])}")
         if name not in broken:
-            _check_law(name, applying[name], make, pipe)
+            _check_law(name, applying[name], make, pipe, timeout)
 
 
 def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
@@ -112,15 +121,15 @@ def expect_law(name: str, where: str = "") -> None:
         raise ValueError(f"{where}no law {name!r}{did_you_mean(name, known)}")
 
 
-def _check_law(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe) -> None:
+def _check_law(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe, timeout: float) -> None:
+    meaning = (law.__doc__ or "").partition("\n")[0]
     shared = shared_by_pipes(pipe)
     try:
-        law(make)
+        within(timeout, law, make)
     except Exception as error:
         seen = error if isinstance(error, AssertionError) else f"it raised {error!r}"
-        meaning = (law.__doc__ or "").partition("\n")[0]
         heading = f"{type(pipe).__name__} breaks the law {name!r}: {meaning}"
-        cause = likely_cause(Failure(name, pipe, make, law, shared))
+        cause = None if isinstance(error, Hangs) else likely_cause(Failure(name, pipe, make, law, shared))
         ending = f"\nlikely cause: {cause}" if cause else ""
         raise AssertionError(f"{heading}\nchain: {pipe!r}\n{seen}{ending}") from error
 
