@@ -26,6 +26,7 @@ from .making import (
 from .probes import Maker
 from .reading import (
     abandoned_iterator_closes_its_source,
+    abandoned_pass_closes_its_files,
     empty_source_ends,
     errors_are_noted_once,
     every_order_of_reading_agrees,
@@ -153,6 +154,7 @@ _ON_ITER = (
     restart_begins_again,
     newer_iterator_invalidates_the_older,
     abandoned_iterator_closes_its_source,
+    abandoned_pass_closes_its_files,
     resumed_after_every_item,
     resumed_at_either_end,
     resumed_again_and_again,

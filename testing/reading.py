@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import stat
+import time
 import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
+
+import psutil  # type: ignore[import-untyped]
 
 from ..errors.closing import close
 from ..errors.notes import notes_of
@@ -15,6 +21,7 @@ from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
 
 __all__ = [
     "abandoned_iterator_closes_its_source",
+    "abandoned_pass_closes_its_files",
     "empty_source_ends",
     "errors_are_noted_once",
     "every_order_of_reading_agrees",
@@ -29,7 +36,7 @@ __all__ = [
 ]
 
 _CLOSES_WITHIN = 10.0
-"""Seconds for an operator with threads to close its source."""
+"""Seconds for an operator with threads to close its source, and its files."""
 
 
 def two_passes_agree(make: Maker) -> None:
@@ -112,6 +119,50 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
             _newer = iter(pipe)
         if not all(probe.closed.wait(_CLOSES_WITHIN) for probe in probes):
             raise AssertionError(f"the iterator {end}, but its source is still open")
+
+
+def abandoned_pass_closes_its_files(make: Maker) -> None:
+    """A pass that is closed in the middle leaves open no file or socket that it has opened."""
+    number = len(items_of(make()))  # it also opens what a process keeps, such as the connections of a client
+    for taken in sorted({1, number // 2}):
+        pipe = make()
+        iterator = iter(pipe)
+        before = _descriptors()
+        items_of(islice(iterator, taken))
+        close(iterator)
+        ends = time.monotonic() + _CLOSES_WITHIN
+        while left := _descriptors() - before:
+            if time.monotonic() > ends:
+                opened = ", ".join(_described(descriptor) for descriptor, *_ in sorted(left))
+                raise AssertionError(f"the iterator was closed after {taken} items, but this is still open: {opened}")
+            gc.collect()  # a client of a library may be a cycle
+            time.sleep(0.01)
+
+
+def _descriptors() -> set[tuple[int, ...]]:
+    """Return the descriptors of this process, each with the file that it stands for."""
+    found: set[tuple[int, ...]] = set()
+    for name in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError):  # the folder itself was open, and is closed
+            file = os.fstat(int(name))
+            found.add((int(name), file.st_dev, file.st_ino))
+    return found
+
+
+def _described(descriptor: int) -> str:
+    """Return the path of an open file, or the addresses of a socket, where the system knows them."""
+    process = psutil.Process()
+    for file in process.open_files():
+        if file.fd == descriptor:
+            return str(file.path)
+    for socket in process.net_connections("all"):
+        if socket.fd == descriptor and (ends := [end for end in (socket.laddr, socket.raddr) if end]):
+            return "a socket of " + " and ".join(
+                ":".join(map(str, end)) if isinstance(end, tuple) else end for end in ends
+            )
+    kinds = {"s": "a socket", "p": "a pipe", "d": "a folder"}
+    kind = kinds.get(stat.filemode(os.fstat(descriptor).st_mode)[0], "a file without a name")
+    return f"{kind} (descriptor {descriptor})"
 
 
 def empty_source_ends(make: Maker) -> None:

@@ -42,6 +42,7 @@ class FullSync(IterDataPipe[T]):
     keeps_schema = True
     resumes_from_start = False  # except the one dropped at the end
     in_main_process = True  # a worker is not a rank
+    broken_laws = {"abandoned_pass_closes_its_files": "the ranks connect once, for all passes"}
     transient = ("_ranks", "_passes")
     given: int = own(0)
 

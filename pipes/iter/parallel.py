@@ -144,6 +144,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     resumes_from_start = False
     gives = "same"
     works_in = "processes"
+    broken_laws = {"abandoned_pass_closes_its_files": "its processes wait for the next pass, with open connections"}
     transient: ClassVar[tuple[str, ...]] = ("_pool",)
     _pool: Pool | None = None
     _called = "fn"

@@ -244,6 +244,13 @@ class LeavesAFileOpen(Passing):
         yield from self.source
 
 
+class ClosesItsFileAtTheEndOnly(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+        yield from self.source
+        os.close(descriptor)
+
+
 class HidesAnItem(Passing):
     resumes_from_start = False
 
@@ -356,6 +363,7 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: ShowsNothing(items()), ["repr_shows_the_chain"]),
     (lambda: ShowsItsAddress(items()), ["repr_shows_the_chain"]),
     (lambda: LeavesAFileOpen(items()), ["no_resource_warning"]),
+    (lambda: ClosesItsFileAtTheEndOnly(items()), ["abandoned_pass_closes_its_files"]),
     (lambda: HidesAnItem(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
     (lambda: StateIsNoPlainData(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
     (lambda: GivesItsMemoryAway(items()), ["resumed_after_every_item"]),
