@@ -1,22 +1,29 @@
-"""The laws of resuming, seeding and sharding."""
+"""The laws of resuming, here and in another process, of seeding and sharding."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import json
+import os
+import pickle
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from ..registry import IterDataPipe
 from ..registry.sharding import apply_sharding, sharding_points
 from ..state import replay as reading_module
 from ..state.foreign import declares
 from ..state.seeds import seed_graph
+from ..workers.calls import Caller
 from .probes import Maker, agree, as_plain, items_of, seeded
 
 __all__ = [
+    "NotChecked",
+    "another_process_agrees",
     "resumed_after_every_item",
     "resumed_again_and_again",
     "resumed_at_either_end",
@@ -81,6 +88,90 @@ def resumed_again_and_again(make: Maker) -> None:
     agree(items + items_of(pipe), expected, "resumed after each item")
     pipe = _resumed(make, _state_text(pipe.state_dict()))
     agree(items_of(pipe), following, "resumed after each item, and after the pass")
+
+
+class NotChecked(UserWarning):
+    """The reason why a law cannot be checked for a chain; `check_operator` warns of it."""
+
+
+def another_process_agrees(make: Maker) -> None:
+    """A process with another hash seed yields the same items, also from the state after any item."""
+    import cloudpickle  # type: ignore[import-untyped]  # slow to import, and only needed here
+
+    expected = items_of(seeded(make))
+    pipe = seeded(make)
+    states = []
+    if isinstance(pipe, IterDataPipe):
+        iterator = iter(pipe)
+        for _ in expected:
+            items_of(islice(iterator, 1))
+            states.append(_state_text(pipe.state_dict()))
+    try:
+        sent = cloudpickle.dumps((make(), _memory_files()))
+    except Exception as error:
+        raise NotChecked(f"the chain cannot be pickled, and so not be sent to another process: {error}") from error
+    caller = _caller_with_another_hash_seed(cloudpickle.dumps(_items_in_this_process))
+
+    def compare(state: str | None, here: list[Any], how: str) -> None:
+        how += " in a process with another hash seed, where sets have another order"
+        try:
+            there = pickle.loads(caller.call(sent, state))
+        except NotChecked:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{how}: it raised {error!r}") from error
+        agree(there, here, how)
+
+    try:
+        compare(None, expected, "read")
+        for number, state in enumerate(states, 1):
+            compare(state, items_of(_resumed(make, state)), f"resumed after {number} items")
+    finally:
+        caller.end()
+
+
+def _caller_with_another_hash_seed(fn: bytes) -> Caller:
+    """Return the caller of a function in another process.
+
+    Processes of the fork server start in no time, and share a hash seed that it has drawn. Where the environment fixes
+    the seed for all, a process is started with the next one.
+    """
+    seed = os.environ.get("PYTHONHASHSEED", "random")
+    if not seed.isdecimal():
+        return Caller(fn, 1)
+    caller = Caller(fn, 1, "spawn")
+    os.environ["PYTHONHASHSEED"] = str((int(seed) + 1) % 2**32)
+    try:
+        caller.make_ready()
+    finally:
+        os.environ["PYTHONHASHSEED"] = seed
+    return caller
+
+
+def _items_in_this_process(sent: bytes, state: str | None) -> bytes:
+    """Return the pickled items of a chain, or those after a state."""
+    import cloudpickle
+
+    try:
+        chain, files = pickle.loads(sent)
+    except Exception as error:
+        raise NotChecked(f"another process cannot load the chain: {error!r}") from error
+    if files:
+        import fsspec  # type: ignore[import-untyped]
+
+        fsspec.get_filesystem_class("memory").store.update(files)
+
+    items = items_of(seeded(lambda: chain) if state is None else _resumed(lambda: chain, state))
+    try:
+        return bytes(cloudpickle.dumps(items))
+    except Exception as error:
+        raise NotChecked(f"its items cannot be pickled, and so not be compared: {error}") from error
+
+
+def _memory_files() -> dict[str, Any]:
+    """Return fsspec's files in memory: the other process has none of them."""
+    module = sys.modules.get("fsspec.implementations.memory")
+    return {} if module is None else module.MemoryFileSystem.store
 
 
 @contextlib.contextmanager

@@ -157,9 +157,10 @@ class _CallLine:
 class Caller:
     """A function in a process of its own, called by one thread at a time."""
 
-    def __init__(self, fn: bytes, max_blocks: int) -> None:
+    def __init__(self, fn: bytes, max_blocks: int, start_method: str | None = None) -> None:
         self._fn = fn
         self._max_blocks = max_blocks
+        self._start_method = start_method
         self._process: Any = None
         self._connection: Any = None
         self._line: Any = None
@@ -171,7 +172,7 @@ class Caller:
         if self._process is not None:
             return
         with lock:  # also policies the fork server's preload list
-            context: Any = context_for(None, __name__)
+            context: Any = context_for(self._start_method, __name__)
             self._connection, theirs = context.Pipe()
             arguments = (theirs, self._max_blocks)
             process = context.Process(target=_serve, args=arguments, name="penstock-processpool", daemon=True)

@@ -42,7 +42,10 @@ class FullSync(IterDataPipe[T]):
     keeps_schema = True
     resumes_from_start = False  # except the one dropped at the end
     in_main_process = True  # a worker is not a rank
-    broken_laws = {"abandoned_pass_closes_its_files": "the ranks connect once, for all passes"}
+    broken_laws = {
+        "abandoned_pass_closes_its_files": "the ranks connect once, for all passes",
+        "another_process_agrees": "the ranks are processes, and another one is none of them",
+    }
     transient = ("_ranks", "_passes")
     given: int = own(0)
 

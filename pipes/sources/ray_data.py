@@ -23,6 +23,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
 
     gives = "batches"
     resumes_from_start = False
+    broken_laws = {"another_process_agrees": "Ray runs in this process only, and reads with workers of its own"}
     payload = ("dataset",)
     given: int = own(0)
     """How many rows were yielded."""

@@ -25,6 +25,7 @@ from penstock.testing.probes import as_plain
 OURS = [entry for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 
 
+@pytest.mark.filterwarnings("error::penstock.testing.NotChecked")
 @pytest.mark.parametrize(
     ("cls", "law"),
     [
@@ -251,6 +252,11 @@ class ClosesItsFileAtTheEndOnly(Passing):
         os.close(descriptor)
 
 
+class YieldsInTheOrderOfHashes(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        yield from sorted(self.source, key=lambda item: hash(str(item)))
+
+
 class HidesAnItem(Passing):
     resumes_from_start = False
 
@@ -364,8 +370,12 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: ShowsItsAddress(items()), ["repr_shows_the_chain"]),
     (lambda: LeavesAFileOpen(items()), ["no_resource_warning"]),
     (lambda: ClosesItsFileAtTheEndOnly(items()), ["abandoned_pass_closes_its_files"]),
+    (lambda: YieldsInTheOrderOfHashes(items(*range(20))), ["another_process_agrees"]),
     (lambda: HidesAnItem(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
-    (lambda: StateIsNoPlainData(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
+    (
+        lambda: StateIsNoPlainData(items()),
+        ["resumed_after_every_item", "resumed_again_and_again", "another_process_agrees"],
+    ),
     (lambda: GivesItsMemoryAway(items()), ["resumed_after_every_item"]),
     (lambda: ForgetsWhatCameBeforeItsResuming(range(5)), ["resumed_again_and_again"]),
     (
@@ -377,7 +387,9 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore:HoldsALock is not checked"
+)
 @pytest.mark.parametrize(("make", "laws"), [pytest.param(*case, id=type(case[0]()).__name__) for case in BROKEN])
 def test_a_broken_operator_is_caught_by_its_laws_and_no_other(
     make: Callable[[], Any], laws: list[str], monkeypatch: pytest.MonkeyPatch

@@ -75,6 +75,37 @@ def test_each_operator_of_the_package_is_checked_for_each_law(tmp_path: Path) ->
     assert "test_of_others" not in done.stdout
 
 
+YIELDS_LOCKS = '''
+import threading
+import penstock as ps
+
+LOCK = threading.Lock()
+
+@ps.functional_datapipe("locks")
+class Locks(ps.IterDataPipe):
+    """Yield a lock.
+
+    >>> dp = IterableWrapper("ab").locks()
+    """
+
+    def __init__(self, source):
+        self.source = source
+
+    def __iter__(self):
+        for _ in self.source:
+            yield LOCK
+'''
+
+
+def test_what_cannot_be_sent_to_another_process_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "tried_ops.py").write_text(YIELDS_LOCKS)
+    options = ["-rs", "--penstock", "tried_ops", "--law", "another_process_agrees", "--law", "two_passes_agree"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert "1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "Locks is not checked for the law 'another_process_agrees': its items cannot be pickled" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("package", "law", "message"),
     [
