@@ -42,6 +42,9 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     broken_laws: ClassVar[Mapping[str, str]] = {}
     """The laws that the operator breaks, each with the reason."""
 
+    empty_arguments: ClassVar[Mapping[str, Any]] = {}
+    """Arguments of the constructor that go with an empty source, by name; a law makes the operator with them."""
+
     works_in: str | None = None
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 

@@ -16,6 +16,7 @@ _OF_AUTHORS = {
         "broken_laws",
         "buffered",
         "buffers",
+        "empty_arguments",
         "traits",
         "functional_name",
         "gives",

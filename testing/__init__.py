@@ -75,6 +75,8 @@ def check_operator(
     to check. The default is all laws for this kind of pipe. Laws in the class attribute `broken_laws` of an operator of
     the chain are not checked. A chain that cannot be pickled is read in this process only, and warned of.
 
+    `empty_arguments` of the class gives arguments that go with an empty source, such as weights of its items.
+
     >>> import penstock as ps
     >>> ps.check_operator(lambda: ps.iter.IterableWrapper(range(6)).batch(4))
     """

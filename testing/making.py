@@ -18,6 +18,7 @@ from .probes import Maker, agree, items_of, seeded, tap
 
 __all__ = [
     "construction_pulls_nothing",
+    "constructor_arguments",
     "copies_agree",
     "method_and_constructor_agree",
     "methods_are_not_hidden",
@@ -33,7 +34,7 @@ def construction_pulls_nothing(make: Maker) -> None:
         raise AssertionError(f"a pass had begun over {' and '.join(begun)} before the chain was read")
     probes = tap(pipe)
     with contextlib.suppress(Exception):  # arguments not kept as given: another law reports them
-        args, kwargs = _arguments(pipe)
+        args, kwargs = constructor_arguments(pipe)
         type(pipe)(*args, **kwargs)
     if pulled := [plain for probe in probes for _, plain in probe.pulled]:
         raise AssertionError(f"the constructor took {pulled!r:.200}")
@@ -86,12 +87,12 @@ def method_and_constructor_agree(make: Maker) -> None:
 
     def by_constructor() -> Any:
         pipe = make()
-        args, kwargs = _arguments(pipe)
+        args, kwargs = constructor_arguments(pipe)
         return type(pipe)(*args, **kwargs)
 
     def by_method() -> Any:
         pipe = make()
-        (source, *args), kwargs = _arguments(pipe)
+        (source, *args), kwargs = constructor_arguments(pipe)
         return getattr(source, type(pipe).functional_name)(*args, **kwargs)
 
     has_method = "functional_name" in vars(type(make())) and sources_of(make())
@@ -102,7 +103,7 @@ def method_and_constructor_agree(make: Maker) -> None:
 
 
 def _gives_the_same(part: Any, as_it_was: list[Any]) -> None:
-    (source, *args), kwargs = _arguments(part)
+    (source, *args), kwargs = constructor_arguments(part)
 
     def shown_and_read(made: list[Any]) -> list[Any]:
         seed_graph(made[0], 0)
@@ -114,7 +115,7 @@ def _gives_the_same(part: Any, as_it_was: list[Any]) -> None:
         agree(shown_and_read(getattr(source, name)(*args, **kwargs)), expected, "made by method")
 
 
-def _arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
+def constructor_arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
     """Return the constructor arguments of a pipe, from its attributes."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}

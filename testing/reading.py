@@ -8,15 +8,18 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
 from ..errors.closing import close
+from ..errors.hints import did_you_mean
 from ..errors.notes import notes_of
 from ..state.seeds import seed_graph
+from ..state.step_text import kept_arguments
+from .making import constructor_arguments
 from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
 
 __all__ = [
@@ -168,9 +171,24 @@ def _described(descriptor: int) -> str:
 def empty_source_ends(make: Maker) -> None:
     """A pass over an empty source ends, and `len` is exact."""
     for look in (items_of, _check_len):
-        pipe = make()
-        tap(pipe, empty=True)
-        look(pipe)
+        look(_emptied(make()))
+
+
+def _emptied(pipe: Any) -> Any:
+    """Return a pipe over an empty source, with the arguments that its class declares for one."""
+    tap(pipe, empty=True)
+    if not (given := pipe.empty_arguments):
+        return pipe
+    where = f"empty_arguments of {type(pipe).__name__}"
+    known = [parameter.name for parameter, _ in kept_arguments(pipe)]
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{where} must be a dict of arguments of its constructor, and is {given!r:.100}")
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{where}: its constructor takes no argument {name!r}{did_you_mean(name, known)}")
+    vars(pipe).update(given)
+    args, kwargs = constructor_arguments(pipe)
+    return type(pipe)(*args, **kwargs)
 
 
 def source_errors_pass_through(make: Maker) -> None:
