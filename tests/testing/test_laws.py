@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import random
+import re
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -407,6 +409,17 @@ def test_a_broken_operator_is_caught_by_its_laws_and_no_other(
 
 def test_there_is_a_broken_operator_for_every_law() -> None:
     assert {laws[0] for _, laws in BROKEN} == {law for laws in LAWS.values() for law in laws}
+
+
+def test_the_page_lists_each_law_and_what_it_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own_declarations.md").read_text(encoding="utf-8")
+    kinds = {"both": {"iter", "map"}, "iterable": {"iter"}, "map-style": {"map"}}
+    listed = re.findall(r"^\| `(\w+)` \| (both|iterable|map-style) \| (.*) \|$", page, re.MULTILINE)
+    assert sorted((kind, name, says) for name, pipes, says in listed for kind in kinds[pipes]) == sorted(
+        (kind, name, (law.__doc__ or "").partition("\n")[0])
+        for kind, laws in LAWS.items()
+        for name, law in laws.items()
+    )
 
 
 # check_operator
