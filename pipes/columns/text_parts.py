@@ -1,19 +1,21 @@
-"""Parts of CSV and JSON files, read apart from each other."""
+"""Parts of text files, read apart from each other: the lines that begin in a range of bytes."""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from .formats import BLOCK_SIZE, FORMATS, ColumnFormat
-from .line_ranges import lines_in_range
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["is_divisible", "text_part"]
+__all__ = ["has_plain_line_ends", "lines_in_range", "text_part"]
+
+_LONGEST_LINE = 64 * 2**20
 
 
 class _NoRows(ColumnFormat):
@@ -27,7 +29,7 @@ class _NoRows(ColumnFormat):
         return ()
 
 
-def is_divisible(options: Mapping[str, Any]) -> bool:
+def _is_divisible(options: Mapping[str, Any]) -> bool:
     """Say whether each line of a text file is a row, so that the file can be read in parts."""
     hinder = ("newlines_in_values", "escape_char", "skip_rows", "skip_rows_after_names")
     if not options.get("ignore_empty_lines", True):
@@ -48,7 +50,7 @@ def text_part(
     """
     import pyarrow as pa
 
-    if not is_divisible(options):
+    if not _is_divisible(options):
         raise ValueError(f"with {dict(options)}, a file cannot be divided: put sharding_filter in place of shard_files")
     block_size = options.get("block_size", BLOCK_SIZE)
     if stop - start < block_size:
@@ -81,3 +83,41 @@ def text_part(
     if not lines.strip(b"\r\n"):
         return _NoRows(schema)
     return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given})
+
+
+def has_plain_line_ends(encoding: str) -> bool:
+    """Say whether the byte of a line feed is always a line feed in an encoding, so that a file is divided there."""
+    return codecs.lookup(encoding).name in ("ascii", "cp1252", "iso8859-1", "utf-8", "utf-8-sig")
+
+
+def lines_in_range(file: IO[bytes], start: int, stop: int) -> bytes:
+    """Return the lines of a file that begin at bytes `start` to `stop - 1`.
+
+    Raises ValueError for a line of more than 64 MiB at an end of the range, and RuntimeError for a file that is shorter
+    than the range.
+    """
+    begin = start
+    if start:
+        file.seek(start - 1)
+        begin += len(_rest_of_line(file)) - 1
+    else:
+        file.seek(0)
+    if begin >= stop:
+        return b""
+    lines = file.read(stop - 1 - begin) + _rest_of_line(file)
+    if begin + len(lines) < stop:
+        raise RuntimeError(
+            f"the file has {begin + len(lines)} bytes, and had at least {stop} when it was divided among the readers: "
+            "begin anew"
+        )
+    return lines
+
+
+def _rest_of_line(file: IO[bytes]) -> bytes:
+    rest = file.readline(_LONGEST_LINE)
+    if len(rest) == _LONGEST_LINE and not rest.endswith(b"\n"):
+        raise ValueError(
+            f"a line has more than {_LONGEST_LINE // 2**20} MiB, so the file is not divided among readers: put "
+            "sharding_filter in place of shard_files"
+        )
+    return rest

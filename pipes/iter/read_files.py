@@ -33,8 +33,8 @@ from ...workers.threads import Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
-from ..columns.line_ranges import has_plain_line_ends, lines_in_range
 from ..columns.origins import FilePart, origin_of
+from ..columns.text_parts import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock import DataLoader2, MultiProcessingReadingService
-from penstock.pipes.columns.line_ranges import lines_in_range
+from penstock.pipes.columns.text_parts import lines_in_range
 from penstock.pipes.iter import IterableWrapper
 from s3 import S3Server
 
