@@ -2780,8 +2780,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `"orc"` or `"text"`.
 
         With fewer than 4 files for each reader, a file is divided: at row groups, stripes or record batches, or at the line
-        ends of a text file with at least twice `min_bytes`. Such a part is a `FilePart`, with the file's `url`. Compressed
-        text, and files on servers that do not serve ranges, stay whole. A single reader gets the files as they are.
+        ends of a text file with at least twice `min_bytes`. Such a part is a `FilePart`, with the file's `url`. A single
+        reader gets the files as they are. Compressed text, and files on servers that do not serve ranges, stay whole; so
+        do the files of two sources that one step reads, such as `zip`.
 
         A loader looks at the files once for all readers, when an epoch begins, and its state has what it found. A file that
         is missing or no file of this kind stays whole, and its reader raises the error. `storage_options` are options of

@@ -11,7 +11,7 @@ from ..state.graph import DataPipe, sources_first, sources_of, walk
 from ..state.step_text import step as shown
 from .traits import has_trait, is_endless
 
-__all__ = ["apply_sharding", "expect_alike_sources", "part_of", "part_read", "sharding_points"]
+__all__ = ["apply_sharding", "expect_alike_sources", "keep_items_whole", "part_of", "part_read", "sharding_points"]
 
 
 def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
@@ -43,6 +43,7 @@ def apply_sharding(
     _expect_one_on_each_path(pipe, points)
     if num_of_instances > 1:
         expect_alike_sources(pipe, group)
+        keep_items_whole(pipe)
     for point in points:
         shard: Any = getattr(point, "apply_sharding")  # noqa: B009 - not every pipe has it
         if len(inspect.signature(shard).parameters) >= 3:
@@ -92,25 +93,16 @@ def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:
 def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = None) -> None:
     """Raise RuntimeError for a step that reads one source divided among the readers, and another one undivided.
 
-    An undivided source may be endless. The sources named in a step's `whole_sources` must be undivided. A step that
-    pairs items cannot read two sources whose files are divided in parts: these have unequal numbers of items.
+    An undivided source may be endless. The sources named in a step's `whole_sources` must be undivided.
     """
     points = {id(point) for point in sharding_points(chain, group)}
     points |= {id(step) for step in walk(chain) if _dispatches(step) and _counts(step, group)}
     divided: dict[int, bool] = {}
     endless: dict[int, bool] = {}
-    cut_by: dict[int, set[int]] = {}  # the points before a pipe that divide items
     for step in sources_first(chain) if points else ():
         sources = sources_of(step)
         divided[id(step)] = id(step) in points or any(divided[id(source)] for source in sources)
         endless[id(step)] = is_endless(step, [endless[id(source)] for source in sources])
-        cut_by[id(step)] = {id(step)} if declared(step, "divides_items", False) and id(step) in points else set()
-        cut_by[id(step)].update(*(cut_by[id(source)] for source in sources))
-        if has_trait(step, "pairs") and len(cut_by[id(step)]) > 1:
-            raise RuntimeError(
-                f"{shown(step)} pairs items of sources whose files are divided in parts, and the parts of one have "
-                "other numbers of items than those of the other: put sharding_filter in place of shard_files"
-            )
         looked_up = {name: vars(step)[name] for name in declared(step, "whole_sources", ())}
         for name, source in looked_up.items():
             if divided.get(id(source)):
@@ -131,6 +123,21 @@ def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = No
                 "into each source; an operator of your own that wants the whole of a source names its attribute in "
                 "whole_sources"
             )
+
+
+def keep_items_whole(chain: DataPipe) -> None:
+    """Let points that divide items in parts, as `shard_files` does, give whole items where two are before one step.
+
+    Parts of two sources have unequal numbers of rows, so that `zip` would pair others on each reader. Steps that merge
+    sources do not care.
+    """
+    before: dict[int, dict[int, DataPipe]] = {}  # by the id of a pipe: the points up to and including it
+    for step in sources_first(chain):
+        points = {key: point for source in sources_of(step) for key, point in before[id(source)].items()}
+        if len(points) > 1 and not has_trait(step, "merges"):
+            for point in points.values():
+                vars(point)["divides_items"] = False
+        before[id(step)] = points | ({id(step): step} if declares(step, "divides_items") else {})
 
 
 def _counts(point: DataPipe, group: SHARDING_PRIORITIES | None) -> bool:

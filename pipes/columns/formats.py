@@ -167,16 +167,24 @@ class OrcFormat(ColumnFormat):
 
 
 class _Streamed(ColumnFormat):
-    """A file read from its start: a later part costs reading those before it."""
+    """A file read from its start: a later part costs reading those before it. `schema` is its own, where known."""
 
     goes_on = False
 
-    def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        open_stream: Callable[[], pa.NativeFile],
+        options: Mapping[str, Any],
+        schema: pa.Schema | None = None,
+    ) -> None:
         super().__init__(open_stream, options)
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._columns: Sequence[str] | None = None
         self._next = 0
-        self._begin(None)
+        if schema is None:
+            self._begin(None)
+        else:
+            self.schema = schema
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
         """Return a reader of some columns of the file, or of all with None."""

@@ -1,8 +1,10 @@
-"""Parts of text files, read apart from each other: the lines that begin in a range of bytes."""
+"""Parts of text files, read apart from each other: blocks of pyarrow, and lines that begin in a range of bytes."""
 
 from __future__ import annotations
 
 import codecs
+import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import partial
@@ -13,13 +15,13 @@ from .formats import BLOCK_SIZE, FORMATS, ColumnFormat
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["has_plain_line_ends", "lines_in_range", "text_part"]
+__all__ = ["has_plain_line_ends", "is_divisible", "lines_in_range", "text_part"]
 
 _LONGEST_LINE = 64 * 2**20
 
 
 class _NoRows(ColumnFormat):
-    """A part of a file in which no line begins."""
+    """A part of a file with empty lines only, which pyarrow does not take for JSON."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._streams = []
@@ -29,10 +31,10 @@ class _NoRows(ColumnFormat):
         return ()
 
 
-def _is_divisible(options: Mapping[str, Any]) -> bool:
-    """Say whether each line of a text file is a row, so that the file can be read in parts."""
-    hinder = ("newlines_in_values", "escape_char", "skip_rows", "skip_rows_after_names")
-    if not options.get("ignore_empty_lines", True):
+def is_divisible(options: Mapping[str, Any]) -> bool:
+    """Say whether a text file with these options of pyarrow can be read in parts."""
+    hinder = ("newlines_in_values", "escape_char", "skip_rows_after_names")
+    if not (options.get("ignore_empty_lines", True) and options.get("double_quote", True)):
         return False
     is_utf8 = options.get("encoding", "utf8") in ("utf8", "utf-8")
     return is_utf8 and not any(options.get(name) for name in hinder)
@@ -41,48 +43,81 @@ def _is_divisible(options: Mapping[str, Any]) -> bool:
 def text_part(
     kind: str, file: IO[bytes], start: int, stop: int, options: Mapping[str, Any], schema: pa.Schema | None
 ) -> ColumnFormat:
-    """Return the format of the lines of a CSV or JSON file that begin at bytes `start` to `stop - 1`.
+    """Return the format of bytes `start` to `stop - 1` of a CSV or JSON file, which are blocks of the whole file.
 
-    `schema` is that of the first block of the file, where known.
+    pyarrow ends a block at its last line end, and parses it apart from the others. So these rows are those that a
+    reader of the whole file finds in these blocks. `schema` is that of the file's first block, where known.
 
-    Raises ValueError for a part of fewer bytes than a block, which a reader of the whole file looks at together, and
-    where a value has a line end.
+    Raises ValueError for a part that is no whole blocks, that ends in quotes, and for options by which a file has no
+    such blocks; RuntimeError for a file that has become shorter.
     """
     import pyarrow as pa
 
-    if not _is_divisible(options):
+    if not is_divisible(options):
         raise ValueError(f"with {dict(options)}, a file cannot be divided: put sharding_filter in place of shard_files")
     block_size = options.get("block_size", BLOCK_SIZE)
-    if stop - start < block_size:
+    if (size := file.seek(0, os.SEEK_END)) < stop:
+        raise RuntimeError(f"the file has {size} bytes, and had at least {stop} when it was divided: begin anew")
+    if start % block_size or (stop % block_size and stop < size):
         raise ValueError(
-            f"a part of the file has {stop - start} bytes, and a block {block_size}: give shard_files "
-            f"min_bytes={block_size}, or this reader a smaller block_size"
+            f"bytes {start} to {stop} of the file, which has {size}, are no whole blocks of {block_size}: give "
+            f"shard_files min_bytes={block_size}; if the file has grown since it was divided, begin anew"
         )
     if schema is None:
-        file.seek(0)
-        block = file.read(block_size)
-        first_lines = block[: block.rfind(b"\n") + 1] or block
-        with closing(FORMATS[kind](partial(pa.BufferReader, first_lines), options)) as whole:
+        first = _blocks(file, 0, min(2 * block_size, size), size, block_size)  # a first line may begin the second
+        with closing(FORMATS[kind](partial(pa.BufferReader, first), options)) as whole:
             schema = whole.schema
-    lines = lines_in_range(file, start, stop)
+    given: dict[str, Any]
     if kind == "csv":
-        given: dict[str, Any] = {"column_types": dict(zip(schema.names, schema.types, strict=True))}
+        given = {"column_types": dict(zip(schema.names, schema.types, strict=True))}
         if start:
-            given |= {"column_names": schema.names, "autogenerate_column_names": False}
-        if (quote := options.get("quote_char", '"')) and lines.count(quote.encode()) % 2:
-            raise ValueError(
-                f"a part of the file has an odd number of {quote}, as where a quoted value has a line end, so that the "
-                "file cannot be divided at line ends: put sharding_filter in place of shard_files"
-            )
+            given |= {"column_names": schema.names, "autogenerate_column_names": False, "skip_rows": 0}
     else:
         unexpected = options.get("unexpected_field_behavior", "infer")
         given = {
             "explicit_schema": schema,
             "unexpected_field_behavior": "error" if unexpected == "infer" else unexpected,  # as after the first block
         }
+    lines = _blocks(file, start, stop, size, block_size)
+    if kind == "csv" and stop < size and _ends_in_quotes(lines, options):
+        raise ValueError(
+            "a part of the file ends in a quoted value, which has a line end, so that the file cannot be divided at "
+            "line ends: give newlines_in_values=True to ps.read_csv, or put sharding_filter in place of shard_files"
+        )
     if not lines.strip(b"\r\n"):
         return _NoRows(schema)
-    return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given})
+    return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given}, schema)
+
+
+def _blocks(file: IO[bytes], start: int, stop: int, size: int, block_size: int) -> bytes:
+    """Return the lines that pyarrow counts to some blocks, among empty lines that keep the blocks where they are.
+
+    The line that the block before `start` leaves open belongs to these, and the one that they leave open does not. An
+    empty block at the end tells pyarrow that the file goes on.
+    """
+    before = max(start - block_size, 0)
+    file.seek(before)
+    content = file.read(stop - before)
+    begin = _end_of_lines(content[: start - before]) if start else 0
+    end = len(content) if stop == size else _end_of_lines(content)
+    after = b"" if stop == size else b"\n" * (len(content) - end + 1)
+    return b"\n" * begin + content[begin:end] + after
+
+
+def _ends_in_quotes(lines: bytes, options: Mapping[str, Any]) -> bool:
+    """Say whether lines of a CSV file end within a value in quotes; quotes elsewhere in a value are text to pyarrow."""
+    quote, delimiter = options.get("quote_char", '"'), re.escape(options.get("delimiter", ","))
+    if quote is False or quote.encode() not in lines:
+        return False
+    quote = re.escape(quote)
+    no_quotes = rf"[^{quote}]++"
+    value = rf"(?<![^{delimiter}\r\n]){quote}(?:{no_quotes}|{quote}{quote})*+{quote}"
+    literal = rf"(?<=[^{delimiter}\r\n]){quote}"
+    return re.fullmatch(rf"(?:{no_quotes}|{value}|{literal})*+".encode(), lines) is None
+
+
+def _end_of_lines(block: bytes) -> int:
+    return max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
 
 
 def has_plain_line_ends(encoding: str) -> bool:

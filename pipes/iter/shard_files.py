@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any, ClassVar
 
 from ...errors.secrets import Options
@@ -41,8 +41,9 @@ class FileSharder(ShardingFilter[Any]):
     `"orc"` or `"text"`.
 
     With fewer than 4 files for each reader, a file is divided: at row groups, stripes or record batches, or at the line
-    ends of a text file with at least twice `min_bytes`. Such a part is a `FilePart`, with the file's `url`. Compressed
-    text, and files on servers that do not serve ranges, stay whole. A single reader gets the files as they are.
+    ends of a text file with at least twice `min_bytes`. Such a part is a `FilePart`, with the file's `url`. A single
+    reader gets the files as they are. Compressed text, and files on servers that do not serve ranges, stay whole; so
+    do the files of two sources that one step reads, such as `zip`.
 
     A loader looks at the files once for all readers, when an epoch begins, and its state has what it found. A file that
     is missing or no file of this kind stays whole, and its reader raises the error. `storage_options` are options of
@@ -59,7 +60,8 @@ class FileSharder(ShardingFilter[Any]):
     """
 
     resumes_from_start = True
-    divides_items: ClassVar[bool] = True
+    divides_items = True
+    """Whether files are divided in parts, which `keep_items_whole` rules out."""
     broken_laws = {"union_over_shards_is_the_whole": "a single reader gets a file, and several get its parts"}
     transient: ClassVar[tuple[str, ...]] = ("settled",)
     settled: list[Any] | None = None
@@ -101,6 +103,8 @@ class FileSharder(ShardingFilter[Any]):
         parts, part = self._begin_part()
         if parts == 1:
             return iter(self.source)
+        if not self.divides_items:
+            settled = []
         return islice(self.divided(parts, self.settle([(1, 0)]) if settled is None else settled), part, None, parts)
 
     def divided(self, readers: int, settled: list[Any]) -> Iterator[Any]:
@@ -160,11 +164,13 @@ class FileSharder(ShardingFilter[Any]):
     def _parts_of(self, item: Any, sizes: Mapping[str, int], number: int) -> Iterator[Any]:
         origin = item if isinstance(item, (FilePart, RowGroup)) else origin_of(item)
         size = sizes.get(origin.url, 0)
+        unit = 1
         if self.kind in (*TEXT, "text"):
-            number = min(max(number, -(-size // _MOST_BYTES)), size // self.min_bytes)
-        if (number := min(number, size)) < 2 or not isinstance(origin, Origin):
+            number, unit = max(number, -(-size // _MOST_BYTES)), self.min_bytes
+        units = size // unit
+        if (number := min(number, units)) < 2 or not isinstance(origin, Origin):
             yield item
             return
-        for piece in range(number):
-            start, stop = size * piece // number, size * (piece + 1) // number
+        cuts = [*(units * piece // number * unit for piece in range(number)), size]
+        for start, stop in pairwise(cuts):
             yield FilePart(origin.url, start, stop, origin.partition, origin.types)

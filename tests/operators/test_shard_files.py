@@ -194,14 +194,46 @@ def test_types_are_those_of_the_first_block_of_the_file_in_every_part(tmp_path: 
         assert "explicit_schema" in "".join(caught.value.__notes__)
 
 
-def test_a_value_with_a_line_end_is_an_error(tmp_path: Path) -> None:
+def test_a_part_that_ends_in_a_value_with_a_line_end_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "texts.csv"
     path.write_text("id,text\n" + "".join(f'{number},"one\ntwo"\n' for number in range(200)))
-    with pytest.raises(ValueError, match=r"an odd number of \".*a quoted value has a line end.*put sharding_filter"):
-        shards_of(lambda: csv(path, 300), 4)
+    with pytest.raises(ValueError, match=r"ends in a quoted value.*newlines_in_values=True|out of sync with chunker"):
+        shards_of(lambda: ps.read_csv(str(path), block_size=300), 4)
+    shards = shards_of(lambda: ps.read_csv(str(path), block_size=300, newlines_in_values=True).rows(), 2)
+    assert [len(shard) for shard in shards] == [200, 0]
     files = IterableWrapper([str(path)]).shard_files("csv", min_bytes=300)
     with pytest.raises(ValueError, match="cannot be divided: put sharding_filter in place of shard_files"):
         shards_of(lambda: files.read_csv(newlines_in_values=True), 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        ('6" pipe', {}),
+        ('"', {"quote_char": False}),
+        ("o'clock", {"quote_char": "'"}),
+        ('"a ""quoted"" word"', {}),
+        ("\ufeffmark", {}),
+        ("a;b", {"delimiter": "|", "skip_rows": 1}),
+    ],
+)
+def test_rows_of_parts_are_those_of_the_whole(value: str, options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "texts.csv"
+    delimiter = options.get("delimiter", ",")
+    rows = [f"{number}{delimiter}{value if number % 50 == 7 else 'plain'}" for number in range(400)]
+    path.write_text("\n".join([f"id{delimiter}text", *rows]))
+    expected = [*csv(path, 300, **options).rows()]
+    shards = shards_of(lambda: csv(path, 300, **options).rows(), 3)
+    assert sorted(chain_of.from_iterable(shards), key=str) == sorted(expected, key=str)
+    assert min(map(len, shards)) > 50
+
+
+def test_columns_that_are_not_read_may_change_their_type(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": 1, "other": 1}\n' * 100 + '{"id": 1, "other": "x", "late": 1}\n' * 100)
+    files = IterableWrapper([str(path)]).shard_files("json", min_bytes=300)
+    shards = shards_of(lambda: files.read_json(block_size=300, columns=["id"]).rows(), 3)
+    assert [*chain_of.from_iterable(shards)] == [{"id": 1}] * 200
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le", "shift_jis"])
@@ -240,7 +272,7 @@ def test_an_error_says_in_which_part_of_the_file_it_is(tmp_path: Path) -> None:
     path.write_text('{"a": 1}\n' * 300 + "{\n")
     with loader(json_lines(path, 300), 0, 2) as reading, pytest.raises(pa.ArrowInvalid) as caught:
         list(reading)
-    assert "in block 1 after byte 2,3" in "\n".join(caught.value.__notes__)
+    assert "in block 2 after byte 2,100" in "\n".join(caught.value.__notes__)
     lines = tmp_path / "lines.txt"
     lines.write_bytes(b"one\n" * 99 + b"\xff\n" + b"one\n" * 99)
     dp = IterableWrapper([str(lines)]).shard_files("text", min_bytes=100).read_text().map(lambda row: row["text"])
@@ -326,18 +358,41 @@ def test_row_groups_of_parts_are_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", [lambda a, b: a.zip(b), lambda a, b: a.map(str).zip_longest(b)])
-def test_sources_that_are_divided_in_parts_each_for_itself_are_not_paired(pair: Any, tmp_path: Path) -> None:
+def test_files_of_sources_that_are_paired_stay_whole(pair: Any, tmp_path: Path) -> None:
+    paths = [written(tmp_path, kind, kind) for kind in ("parquet", "csv")]
+
+    def pairs() -> Any:
+        return pair(chain("parquet", paths[0]), chain("csv", paths[1]))
+
+    expected = list(pairs())
+    assert [(int(first), int(second)) for first, second in expected] == [(number, number) for number in range(ROWS)]
+    with loader(pairs(), 0, 2) as reading:
+        assert list(reading) == expected
+    with loader(pairs(), 2) as reading:
+        begun = [*islice(reading, 300)]
+        state = reading.state_dict()
+    with loader(pairs(), 0, 2) as resumed:
+        resumed.load_state_dict(state)
+        assert begun + list(resumed) == expected
+    assert [tuple(each) for each in DataLoader(pairs(), batch_size=None, num_workers=2)] == expected
+
+
+def test_files_of_sources_that_are_merged_are_divided(tmp_path: Path) -> None:
     paths = [written(tmp_path, "parquet", name) for name in ("a", "b")]
-    dp = pair(chain("parquet", paths[0]), chain("parquet", paths[1]))
-    with (
-        loader(dp, 0, 2) as reading,
-        pytest.raises(RuntimeError, match="pairs items of sources whose files are divided"),
-    ):
-        list(reading)
-    dp = pair(chain("parquet", paths[0]), chain("parquet", paths[1]))
-    with pytest.raises(RuntimeError, match="pairs items of sources whose files are divided"):
-        list(DataLoader(dp, batch_size=None, num_workers=2))
-    assert len(list(pair(chain("parquet", paths[0]), chain("parquet", paths[1])))) == ROWS
+    shards = shards_of(lambda: chain("parquet", paths[0]).concat(chain("parquet", paths[1])), 2)
+    assert sorted(chain_of.from_iterable(shards)) == sorted([*range(ROWS)] * 2)
+    assert min(map(len, shards)) > ROWS / 2
+
+
+@pytest.mark.parametrize(("read", "kind"), [(ps.read_json, "json"), (ps.read_csv, "csv"), (ps.read_parquet, "parquet")])
+def test_functions_that_read_divide_few_files(read: Callable[..., Any], kind: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind)
+    blocks = {"block_size": 500} if kind in TEXT else {}
+    first, second = shards_of(lambda: read(path, **blocks).rows(), 2)
+    assert min(len(first), len(second)) > ROWS / 4
+    assert [*first[0]] == ["id", "text"]
+    assert sorted([row["id"] for row in first + second]) == [*range(ROWS)]
+    assert {row["text"] for row in first + second} == {*TABLE["text"].to_pylist()}
 
 
 def test_branches_of_a_stream_that_is_divided_in_parts_are_paired(tmp_path: Path) -> None:
@@ -351,5 +406,8 @@ def test_branches_of_a_stream_that_is_divided_in_parts_are_paired(tmp_path: Path
 def test_a_part_smaller_than_a_block_is_refused(kind: str, tmp_path: Path) -> None:
     path = written(tmp_path, kind)
     dp = getattr(IterableWrapper([path]).shard_files(kind, min_bytes=100), f"read_{kind}")()
-    with loader(dp, 0, 2) as reading, pytest.raises(ValueError, match=r"a part of the file has \d+ bytes, and a block"):
+    with (
+        loader(dp, 0, 2) as reading,
+        pytest.raises(ValueError, match=r"no whole blocks of 1048576: give shard_files min_bytes"),
+    ):
         list(reading)
