@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
-from ...pipes.iter.create import IterableWrapper
 from ...pipes.iter.list_tables import TableFileLister
 from ...pipes.iter.shard_files import FileSharder
 from ...registry import copy_of
+from ...storage.addresses import is_local_path
 from ..chain_info import ChainInfo, ReadPlan, StepInfo
 from .lint import Mistake, lint_of_loader
 
@@ -32,28 +31,27 @@ def no_sharding_point(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
 def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
     for point in chain.sharding_points:
         number = point.source_length
-        if point.source is not None and _are_local_files(point.source):
+        if is_of_files := point.source is not None and _are_local_files(point.source):
             number = _number_of_files(point, plan.shards)
+        if isinstance(point.pipe, FileSharder):
+            smaller = "smaller row groups, or a smaller min_bytes, or more files"
+        else:
+            smaller = "divide smaller things" + (": .shard_files(kind) divides large files" if is_of_files else "")
         if number is not None and number < plan.shards > 1:
             yield Mistake(
                 f"{point} divides {number} {'item' if number == 1 else 'items'} among {plan.shards} shards.",
                 f"{plan.shards - number} of them get nothing, and their workers have no work.",
-                f"num_shards={max(number, 1)}, or "
-                + (
-                    "smaller row groups, or a smaller min_bytes, or more files"
-                    if isinstance(point.pipe, FileSharder)
-                    else "divide smaller things: .shard_files(kind) in place of sharding_filter divides large files"
-                ),
+                f"num_shards={max(number // plan.readers * plan.readers, number % plan.readers, 1)}, or {smaller}",
             )
 
 
 def _are_local_files(source: StepInfo) -> bool:
     """Say whether a step lists files of this machine, or is a list of their paths."""
-    paths: Any = None
-    if isinstance(source.pipe, (IterableWrapper, TableFileLister)):
-        paths = source.attributes["iterable" if isinstance(source.pipe, IterableWrapper) else "root"]
+    is_lister = isinstance(source.pipe, TableFileLister)  # whose paths may be patterns
+    paths = source.attributes.get("root" if is_lister else "iterable")
     paths = [paths] if isinstance(paths, str) else paths
-    return isinstance(paths, list) and all(isinstance(path, str) and os.path.exists(path) for path in paths)
+    exists = is_local_path if is_lister else lambda path: os.path.exists(path)
+    return isinstance(paths, list) and all(isinstance(path, str) and exists(path) for path in paths)
 
 
 def _number_of_files(point: StepInfo, shards: int) -> int | None:
