@@ -18,6 +18,7 @@ from .object_storage_peers import REGION, Epoch, Peer, measure, obstore_of, on_t
 __all__ = ["TASKS", "Task", "measure_task"]
 
 FOLDER = "s3://bench/small/"
+PREFIX = "s3://bench/small"
 SHARD, CHECKPOINT, MEMBER = 100_000_000, 500_000_000, 110_000
 PIECE = 2**20
 LISTINGS = 10
@@ -69,10 +70,10 @@ def list_by_connector(urls: list[str]) -> Iterator[Epoch]:
 
 
 @contextmanager
-def list_by_us(urls: list[str]) -> Iterator[Epoch]:
+def list_by_us(urls: list[str], prefix: str = FOLDER) -> Iterator[Epoch]:
     import penstock as ps
 
-    dp = ps.iter.IterableWrapper([FOLDER]).list_files_by_s3()
+    dp = ps.iter.IterableWrapper([prefix]).list_files_by_s3()
     yield keys_of_all(lambda: [*dp])
 
 
@@ -210,11 +211,11 @@ def fresh_obstore(urls: list[str]) -> Iterator[Epoch]:
 
 
 @contextmanager
-def fresh_penstock(urls: list[str]) -> Iterator[Epoch]:
+def fresh_penstock(urls: list[str], prefix: str = FOLDER) -> Iterator[Epoch]:
     def epoch() -> int:
         import penstock as ps
 
-        dp: Any = ps.iter.IterableWrapper([FOLDER]).list_files_by_s3().load_files_by_s3()
+        dp: Any = ps.iter.IterableWrapper([prefix]).list_files_by_s3().load_files_by_s3()
         return total(stream.read() for _, stream in dp)
 
     yield epoch
@@ -276,10 +277,11 @@ TASKS: Mapping[str, Task] = {
             "s3torchconnector": list_by_connector,
             "s3fs": list_by_s3fs,
             "penstock": list_by_us,
+            "penstock, no slash at the end": partial(list_by_us, prefix=PREFIX),
         },
         "keys",
         ("obstore",),
-        ("penstock",),
+        ("penstock", "penstock, no slash at the end"),
         0.8,
     ),
     "shard": Task(
@@ -302,11 +304,12 @@ TASKS: Mapping[str, Task] = {
         {
             "obstore on threads": fresh_obstore,
             "penstock": fresh_penstock,
+            "penstock, no slash at the end": partial(fresh_penstock, prefix=PREFIX),
             "penstock, imported before": fresh_penstock_imported,
         },
         "bytes",
         ("obstore on threads",),
-        ("penstock", "penstock, imported before"),
+        ("penstock", "penstock, no slash at the end", "penstock, imported before"),
         0.95,
         measure_once,
     ),

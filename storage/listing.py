@@ -85,7 +85,8 @@ class Pages:
     After a failed call, the next one requests the same page. At most one page is in memory.
 
     obstore lists eight times as fast as botocore, but only folders; it drops a leading or trailing slash of a key and
-    fails for some other keys. So botocore lists prefixes that are no folders, and pages with such keys.
+    fails for some other keys. So it lists the folder of a prefix, from before the prefix until that ends, and botocore
+    lists pages with such keys.
     """
 
     def __init__(self, address: Address, after: str = "", name: str = "") -> None:
@@ -103,7 +104,7 @@ class Pages:
         if self._is_at_end:
             return None
         # After a fork, obstore would hang.
-        may_ask_obstore = not is_lost() and self._is_named_plainly(self._last) and self._is_folder
+        may_ask_obstore = not is_lost() and self._is_named_plainly(self._last) and self._is_for_obstore
         keys = self._by_obstore() if may_ask_obstore else None
         if keys is None:
             self._stream = None
@@ -118,11 +119,23 @@ class Pages:
         return keys
 
     @cached_property
-    def _is_folder(self) -> bool:
-        """Whether the prefix is a folder or a bucket that obstore can list, at least most pages of it."""
-        if self._prefix:
-            return self._prefix.endswith("/") and self._is_named_plainly(self._prefix)
+    def _is_for_obstore(self) -> bool:
+        """Whether obstore can list the folder of the prefix, at least most pages of it."""
+        if self._folder or self._before:  # from which on no key begins with a slash
+            return self._is_named_plainly(self._folder)
         return not self._answer(Prefix="/", MaxKeys=1).get("Contents")
+
+    @property
+    def _folder(self) -> str:
+        return self._prefix[: self._prefix.rfind("/") + 1]
+
+    @cached_property
+    def _before(self) -> str:
+        """A key of the folder before all keys that begin with the prefix, and after most others; or none."""
+        if self._prefix == self._folder or self._prefix[-1] <= "0":
+            return ""
+        before = f"{self._prefix[:-1]}{chr(ord(self._prefix[-1]) - 1)}~"
+        return before if self._is_named_plainly(before) else ""
 
     def _is_named_plainly(self, key: str) -> bool:
         return not key or self._client_of(key.removesuffix("/")) is Client.OBSTORE
@@ -136,13 +149,14 @@ class Pages:
         from obstore.exceptions import InvalidPathError
 
         stream, self._stream = self._stream, None  # a failed stream is not reused
+        before = self._last or self._before
         if stream is None:
             store, _ = store_of(self._address)
-            stream = obstore.list(store, self._prefix, offset=self._last or None, chunk_size=_PAGE)
+            stream = obstore.list(store, self._folder, offset=before or None, chunk_size=_PAGE)
 
         def following() -> Sequence[ObjectMeta] | None:
             try:
-                return next(stream, ())
+                return next((page for page in stream if page[-1]["path"] >= self._prefix), ())
             except InvalidPathError:
                 return None
 
@@ -152,12 +166,14 @@ class Pages:
         keys = [found["path"] for found in page]
         if not (keys or self._last):
             return None  # obstore accepts any response as an empty listing
+        if keys != sorted(keys) or (keys and keys[0] <= before):
+            return None
         # obstore drops the slash of a folder marker, which is empty, or at least precedes the folder's content.
         if not all(found["size"] for found in page) or any(b.startswith(f"{a}/") for a, b in pairwise(keys)):
             return None
-        self._is_at_end = not keys
+        self._is_at_end = not (keys and keys[-1].startswith(self._prefix))
         self._stream = stream
-        return keys
+        return [key for key in keys if key.startswith(self._prefix)]
 
     def _answer(self, **asked_for: Any) -> Any:
         # The listing methods of s3fs hold and cache the complete listing.

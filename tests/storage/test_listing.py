@@ -123,7 +123,30 @@ def starts(server: FaultProxy) -> list[str]:
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("bucket", ["few", "strange", "plain", "rooted"])
-@pytest.mark.parametrize("prefix", ["", "a", "b", "b/", "x/", "y/", "f", "full/", "one/", "none/"])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "",
+        "a",
+        "b",
+        "b/",
+        "x/",
+        "y/",
+        "f",
+        "full/",
+        "one/",
+        "none/",
+        "x",
+        "y/b",
+        "full/a",
+        "on",
+        "é",
+        "z",
+        "b ",
+        "-",
+        "0",
+    ],
+)
 def test_every_key_is_listed_as_it_is_but_those_of_folders(bucket: str, prefix: str) -> None:
     keys = sorted((key for key in BUCKETS[bucket] if key.startswith(prefix)), key=str.encode)
     expected = [f"s3://{bucket}/{key}" for key in keys if not key.endswith("/")]
@@ -132,7 +155,7 @@ def test_every_key_is_listed_as_it_is_but_those_of_folders(bucket: str, prefix: 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("bucket", ["few", "strange", "plain"])
-@pytest.mark.parametrize("prefix", ["", "b", "b/", "x/", "y/"])
+@pytest.mark.parametrize("prefix", ["", "b", "b/", "x/", "y/", "y", "x/b"])
 def test_a_listing_goes_on_after_any_key(bucket: str, prefix: str) -> None:
     keys = sorted((key for key in BUCKETS[bucket] if key.startswith(prefix)), key=str.encode)
     for number, after in enumerate(keys):
@@ -147,6 +170,8 @@ def test_what_obstore_lists_is_not_asked_of_botocore(server: FaultProxy, monkeyp
     monkeypatch.setattr("penstock.storage.listing.locate", refuse)
     assert listed("s3://plain/b/") == ["s3://plain/b/c", "s3://plain/b/d"]
     assert server.requests().total() == 1
+    assert listed("s3://plain/b/d", "s3://plain/b") == [f"s3://plain/{key}" for key in ("b/d", "b/c", "b/d", "bc/d")]
+    assert server.requests().total() == 3
 
 
 def test_pages_are_asked_for_when_they_are_needed(server: FaultProxy) -> None:
