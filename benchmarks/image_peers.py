@@ -129,7 +129,7 @@ def penstock(paths: Sequence[str], load: Load = load) -> Iterator[Epoch]:
 def penstock_read_images(paths: Sequence[str]) -> Iterator[Epoch]:
     import penstock as ps
 
-    dp = ps.read_images(paths, size=(SIDE, SIDE), workers=2).map(itemgetter("image")).batch(BATCH).collate()
+    dp = ps.read_images(paths, size=(SIDE, SIDE), workers=0).map(itemgetter("image")).batch(BATCH).collate()
     loader = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_workers=WORKERS))
     yield lambda: loader
     loader.shutdown()

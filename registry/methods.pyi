@@ -2250,8 +2250,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
         most. No EXIF rotation is applied.
 
-        Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
-        and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
+        Up to `workers` threads read and decode; the order stays. With 0, the thread that asks for an image does, which is
+        best for local files in the workers of a loader. With "auto", their number is found by measuring, up to 32 and
+        within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
         `on_error` handles a file that cannot be read or is no image.
 
         Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a

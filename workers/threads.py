@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ..errors.notes import describe_item
 from ..errors.observer import here, wait_of
 
-__all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Pool", "Threads", "join"]
+__all__ = ["PATIENCE", "Arrivals", "InThread", "Interrupted", "Outcome", "Pool", "Threads", "join"]
 
 T = TypeVar("T")
 
@@ -179,6 +179,24 @@ class Threads:
         task = self._tasks.get()
         self.idle += time.perf_counter() - began
         return task
+
+
+class InThread:
+    """Calls a function on each item in the thread that submits it: `Threads` without a thread."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.arrivals: Arrivals[Outcome] = Arrivals()
+        self._function = function
+
+    def submit(self, number: int, item: Any) -> None:
+        """Put the result of an item into `arrivals`."""
+        try:
+            self.arrivals.put((number, self._function(item), None))
+        except BaseException as error:  # raised again where the results are read
+            self.arrivals.put((number, None, error))
+
+    def stop(self) -> None:
+        """Do nothing: nothing runs."""
 
 
 class Pool(Protocol):

@@ -29,7 +29,7 @@ from ...storage.reading import open_file, open_to_seek, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path
-from ...workers.threads import Threads
+from ...workers.threads import InThread, Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
@@ -51,7 +51,7 @@ class WholeFileReader(WorksAhead[R]):
     """Yield the content of each file, read and decoded by threads: the base of the file readers."""
 
     traits = ("expensive",)
-    works_in = "threads"
+    works_in: str | None = "threads"
     buffers = ("workers",)
     buffered = "files"
     resumes_from_start = False
@@ -65,14 +65,17 @@ class WholeFileReader(WorksAhead[R]):
         storage_options: Mapping[str, Any] | None,
         on_error: OnError,
     ) -> None:
-        expect_whole("workers", workers, or_word=AUTO)
+        expect_whole("workers", workers, least=0, or_word=AUTO)
         self.source = source
         self.include_paths = include_paths
         self.workers = workers
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
-        self._set_concurrency(("workers", workers, MOST_THREADS), (DERIVED, AUTO if workers == AUTO else 2 * workers))
+        if workers == 0:
+            self.works_in = None
+        room = AUTO if workers == AUTO else max(2 * workers, 1)
+        self._set_concurrency(("workers", workers, MOST_THREADS), (DERIVED, room))
 
     def _decoded(self, path: str, content: bytes) -> R:
         """Return the decoded bytes of a file."""
@@ -80,6 +83,8 @@ class WholeFileReader(WorksAhead[R]):
 
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
+        if not self._at_once.value:
+            return self._results(InThread(self.error_policy.wrap(self._read)))
         return self._results(Threads(lambda: self.error_policy.wrap(self._read), self._at_once.value, name))
 
     def _read(self, item: Any) -> R:
@@ -101,8 +106,9 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
     most. No EXIF rotation is applied.
 
-    Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
-    and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
+    Up to `workers` threads read and decode; the order stays. With 0, the thread that asks for an image does, which is
+    best for local files in the workers of a loader. With "auto", their number is found by measuring, up to 32 and
+    within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
     `on_error` handles a file that cannot be read or is no image.
 
     Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a

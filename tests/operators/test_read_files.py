@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -46,6 +48,32 @@ def test_images_have_paths_and_modes(images: list[Path]) -> None:
     assert grey["image"].shape == (1, 2, 4)
     with pytest.raises(ValueError, match="mode must be 'L', 'RGB' or 'RGBA', and is 'BGR'"):
         paths().read_images(mode="BGR")  # type: ignore[arg-type]
+
+
+def test_without_workers_images_are_read_by_the_thread_that_asks(images: list[Path], tmp_path: Path) -> None:
+    def chain(**arguments: Any) -> IterDataPipe[Any]:
+        files = [*images, tmp_path / "none.png", images[0]]
+        return paths(*files).read_images(include_paths=True, on_error="skip", **arguments)
+
+    expected = list(chain())
+    dp = chain(workers=0)
+    iterator = iter(dp)
+    begun = [next(iterator), next(iterator)]
+    assert not [each for each in threading.enumerate() if "read_images" in each.name]
+    state = dp.state_dict()
+    resumed = chain(workers=0)
+    resumed.load_state_dict(state)
+    for rows in (begun + list(iterator), begun + list(resumed)):
+        assert [(row["path"], row["image"].tolist()) for row in rows] == [
+            (row["path"], row["image"].tolist()) for row in expected
+        ]
+    assert dp.stats()["read_images"]["skipped"] == 1
+    assert "threads" not in str(dp.explain())
+    with pytest.raises(FileNotFoundError) as raised:
+        list(paths(images[0], tmp_path / "none.png").read_images(workers=0))
+    assert f"raised in ImageReader(workers=0), on '{tmp_path / 'none.png'}'" in raised.value.__notes__[-1]
+    with pytest.raises(ValueError, match='workers must be at least 0, or "auto", and is -1'):
+        paths().read_images(workers=-1)
 
 
 def test_files_that_are_no_images_are_errors_or_left_out(images: list[Path], tmp_path: Path) -> None:

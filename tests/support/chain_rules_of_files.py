@@ -448,9 +448,9 @@ def read_images(dp: Any) -> Any:
     return dp.map(path_of("png")).read_images(workers=2)
 
 
-@step(gives="columns")
-def read_numpy(dp: Any) -> Any:
-    return dp.map(path_of("npy")).read_numpy(workers=2).map(lambda batch: batch.rename_columns(["id"]))
+@step(small(0, 2), gives="columns")
+def read_numpy(dp: Any, workers: int) -> Any:
+    return dp.map(path_of("npy")).read_numpy(workers=workers).map(lambda batch: batch.rename_columns(["id"]))
 
 
 @step(small(1, 4), gives="columns", grows=3)
