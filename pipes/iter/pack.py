@@ -14,6 +14,7 @@ from ...registry import IterDataPipe, Reading, expect_whole, functional_datapipe
 from ..columns.rows_or_batches import gives_batches, is_table
 
 _OF_BATCHES = "pack takes a document as one item, and this is a batch of them: put .rows() before"
+_ARRAYS = (torch.Tensor, np.ndarray)
 _ADDED = ("document_ids", "position_ids", "cu_seqlens")
 
 
@@ -153,15 +154,16 @@ class Packer(IterDataPipe[dict[str, Any]]):
         room = self.length - sum(piece.length for piece in pack)
         for whole in pieces:
             rest = whole
-            while rest.length:
-                cut = min(rest.start + room, rest.stop)
+            while rest.length >= room:
+                cut = rest.start + room
                 pack.append(rest._replace(stop=cut))
-                room -= cut - rest.start
                 rest = rest._replace(start=cut)
-                if not room:
-                    full, pack, room = pack, [], self.length
-                    packs[0], cut_off[:] = pack, [rest] if rest.length else []
-                    yield full
+                full, pack, room = pack, [], self.length
+                packs[0], cut_off[:] = pack, [rest] if rest.length else []
+                yield full
+            if rest.length:
+                pack.append(rest)
+                room -= rest.length
             cut_off.clear()
         if not pack:
             del packs[0]
@@ -201,16 +203,17 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
     def _joined(self, pieces: list[_Piece]) -> dict[str, Any]:
         """Join the pieces of a pack into the dict to yield."""
-        layout = _layout(pieces[0].columns)
+        kinds = _kinds(pieces[0].columns)
         for piece in pieces:
-            if _layout(piece.columns) != layout:
+            if _kinds(piece.columns) != kinds:
                 raise TypeError(
-                    f"the sequences of one pack must be alike, and are {layout} and {_layout(piece.columns)}"
+                    f"the sequences of one pack must be alike, and are {_layout(kinds)} and "
+                    f"{_layout(_kinds(piece.columns))}"
                 )
         lengths = [piece.length for piece in pieces]
         padding = self.length - sum(lengths)
         pack: dict[str, Any] = {}
-        for name in layout:
+        for name in kinds:
             pad_value = self.pad_value.get(name, 0) if isinstance(self.pad_value, Mapping) else self.pad_value
             pack[name] = _concatenated(
                 [piece.columns[name][piece.start : piece.stop] for piece in pieces], padding, pad_value
@@ -227,10 +230,14 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
 def _columns(item: Any) -> dict[str, Any]:
     """Return the sequences of an item by name; raise for other values, and for different lengths."""
-    columns: dict[str, Any] = dict(item) if isinstance(item, Mapping) else {"tokens": item}
+    # An array is asked first: looking up whether it is a Mapping costs as much as all else here.
+    is_one = isinstance(item, _ARRAYS) or not isinstance(item, Mapping)
+    columns: dict[str, Any] = {"tokens": item} if is_one else dict(item)
     for name, sequence in columns.items():
         if name in _ADDED:
             raise ValueError(f"pack adds {name!r}, which the item already has: drop or rename it")
+        if isinstance(sequence, _ARRAYS) and sequence.ndim == 1:
+            continue
         if is_table(sequence) or (isinstance(sequence, (list, tuple)) and sequence and _is_sequence(sequence[0])):
             raise TypeError(_OF_BATCHES)
         if not isinstance(sequence, (list, tuple)) and getattr(sequence, "ndim", None) != 1:
@@ -238,7 +245,7 @@ def _columns(item: Any) -> dict[str, Any]:
                 "pack reads sequences of tokens, that is lists, or NumPy arrays or tensors of one dimension, or dicts "
                 f"of these, and {name!r} is {sequence!r:.100}"
             )
-    if len({*map(len, columns.values())}) != 1:
+    if len(columns) != 1 and len({*map(len, columns.values())}) != 1:
         raise ValueError(
             f"the sequences of an item must have the same length: {[*columns]} have {[*map(len, columns.values())]}"
         )
@@ -249,12 +256,14 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
 
 
-def _layout(columns: dict[str, Any]) -> dict[str, str]:
-    """Return the kind and dtype of each sequence, by name."""
-    return {
-        name: f"{type(sequence).__name__} of {sequence.dtype}" if hasattr(sequence, "dtype") else "list"
-        for name, sequence in columns.items()
-    }
+def _kinds(columns: dict[str, Any]) -> dict[str, tuple[type, Any]]:
+    """Return the type and dtype of each sequence, by name; lists have no dtype."""
+    dtypes = {name: getattr(sequence, "dtype", None) for name, sequence in columns.items()}
+    return {name: (list if dtype is None else type(columns[name]), dtype) for name, dtype in dtypes.items()}
+
+
+def _layout(kinds: dict[str, tuple[type, Any]]) -> dict[str, str]:
+    return {name: "list" if dtype is None else f"{kind.__name__} of {dtype}" for name, (kind, dtype) in kinds.items()}
 
 
 def _concatenated(parts: list[Any], padding: int, pad_value: float) -> Any:
