@@ -29,7 +29,18 @@ from typing import Any
 from tests.support.s3 import serving_http, serving_s3
 
 from .harness import environment, measured_apart, plot, rounds_of, share, table, verdict
-from .object_storage_peers import BEST_RAW, CONNECTOR, OURS, OURS_OF_TAR, RANGED, S3FS, TAR, WHOLE, measure
+from .object_storage_peers import (
+    BEST_RAW,
+    CONNECTOR,
+    OF_WEBDATASET,
+    OURS,
+    OURS_OF_TAR,
+    RANGED,
+    S3FS,
+    TAR,
+    WHOLE,
+    measure,
+)
 from .object_storage_tasks import TASKS, measure_task
 
 WEB_SERVER = "PENSTOCK_BENCHMARKS_WEB_SERVER"
@@ -146,7 +157,8 @@ def verdicts_on(kind: str, seconds: dict[str, list[float]], raw: str) -> list[st
 
     if kind == "tar":
         ours = min(OURS_OF_TAR, key=lambda peer: median(seconds[peer]))
-        return [at_least(LEAST_OF_RAW_FOR_TAR, ours, raw, "of")]
+        best = min((peer for peer in OF_WEBDATASET if peer in seconds), key=lambda peer: median(seconds[peer]))
+        return [at_least(LEAST_OF_RAW_FOR_TAR, ours, raw, "of"), at_least(1, ours, best, "×")]
     verdicts = [at_least(LEAST_OF_RAW, OURS, raw, "of")]
     if connectors := [peer for peer in CONNECTOR if peer in seconds]:
         best = min(connectors, key=lambda peer: median(seconds[peer]))

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 from .harness import cpu_seconds
 
-__all__ = ["BEST_RAW", "CONNECTOR", "OURS", "OURS_OF_TAR", "RANGED", "S3FS", "TAR", "WHOLE", "measure"]
+__all__ = ["BEST_RAW", "CONNECTOR", "OF_WEBDATASET", "OURS", "OURS_OF_TAR", "RANGED", "S3FS", "TAR", "WHOLE", "measure"]
 
 THREADS, AT_ONCE, WORKERS, OPEN = 16, 32, 2, 4
 EPOCHS = 3
@@ -224,6 +225,35 @@ def ours_of_tar_interleaved(urls: list[str]) -> Iterator[Epoch]:
     yield lambda: total(dp)
 
 
+@contextmanager
+def ours_of_tar_in_workers(urls: list[str]) -> Iterator[Epoch]:
+    import penstock as ps
+
+    dp: Any = ps.iter.IterableWrapper(urls).sharding_filter().load_files_by_s3().load_from_tar().map(content_of)
+    loader = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_workers=2))
+    yield lambda: total(loader)
+    loader.shutdown()
+
+
+@contextmanager
+def webdataset(urls: list[str], workers: int = 0) -> Iterator[Epoch]:
+    """Its shards come through pipes, as its documents show: curl signs for S3, and starts sooner than aws."""
+    import webdataset as wds
+
+    signed = f"curl -s --aws-sigv4 aws:amz:{REGION}:s3 --user $AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"
+    pipes = [f"pipe:{signed} $AWS_ENDPOINT_URL/{url.removeprefix('s3://')}" for url in urls]
+    dataset = wds.WebDataset(pipes, shardshuffle=False).map(member_of)
+    if not workers:
+        yield lambda: total(dataset)
+    else:
+        loader = wds.WebLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=True)
+        yield lambda: total(loader)
+
+
+def member_of(sample: dict[str, bytes]) -> bytes:
+    return sample["jpg"]
+
+
 Peer = Callable[[list[str]], AbstractContextManager[Epoch]]
 WHOLE: Mapping[str, Peer] = {
     "obstore, async": obstore_async,
@@ -249,9 +279,13 @@ TAR: Mapping[str, Peer] = {
     "s3fs, streamed": members_by_s3fs,
     "penstock, streamed": ours_of_tar,
     "penstock, four interleaved": ours_of_tar_interleaved,
+    "penstock in two workers": ours_of_tar_in_workers,
+    "WebDataset": webdataset,
+    "WebDataset in two workers": partial(webdataset, workers=2),
 }
 RANGED: Mapping[str, Peer] = {name: WHOLE[name] for name in (*BEST_RAW, OURS)}
-OURS_OF_TAR = ("penstock, streamed", "penstock, four interleaved")
+OURS_OF_TAR = ("penstock, streamed", "penstock, four interleaved", "penstock in two workers")
+OF_WEBDATASET = ("WebDataset", "WebDataset in two workers")
 
 
 def measure(peer: Peer, urls: list[str]) -> dict[str, float]:
