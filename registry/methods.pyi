@@ -2791,10 +2791,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from penstock.registry import apply_sharding
         >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
         >>> pq.write_table(pa.table({"id": range(8)}), path, row_group_size=1)
         >>> dp = IterableWrapper([path]).shard_files("parquet")
-        >>> dp.apply_sharding(2, 0)
+        >>> apply_sharding(dp, 2, 0)
         >>> [part.start for part in dp]
         [0, 2, 4, 6]
         """

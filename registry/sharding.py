@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..state.foreign import SHARDING_PRIORITIES, TorchMapDataPipe, declared, declares
 from ..state.graph import DataPipe, sources_first, sources_of, walk
 from ..state.step_text import step as shown
-from .traits import has_trait, is_endless
+from .traits import is_endless
 
-__all__ = ["apply_sharding", "expect_alike_sources", "keep_items_whole", "part_of", "part_read", "sharding_points"]
+__all__ = ["apply_sharding", "divide_items", "expect_alike_sources", "part_of", "part_read", "sharding_points"]
 
 
 def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
@@ -43,7 +43,7 @@ def apply_sharding(
     _expect_one_on_each_path(pipe, points)
     if num_of_instances > 1:
         expect_alike_sources(pipe, group)
-        keep_items_whole(pipe)
+        divide_items(pipe)
     for point in points:
         shard: Any = getattr(point, "apply_sharding")  # noqa: B009 - not every pipe has it
         if len(inspect.signature(shard).parameters) >= 3:
@@ -125,19 +125,26 @@ def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = No
             )
 
 
-def keep_items_whole(chain: DataPipe) -> None:
-    """Let points that divide items in parts, as `shard_files` does, give whole items where two are before one step.
+def divide_items(chain: DataPipe) -> None:
+    """Let points that can, as `shard_files`, divide items in parts, but not where one step reads two divided sources.
 
-    Parts of two sources have unequal numbers of rows, so that `zip` would pair others on each reader. Steps that merge
-    sources do not care.
+    Parts have unequal numbers of rows, so that `zip` would pair others on each reader, and `mux` end elsewhere.
     """
-    before: dict[int, dict[int, DataPipe]] = {}  # by the id of a pipe: the points up to and including it
+    before: dict[int, dict[int, DataPipe]] = {}  # by the id of a pipe: the sharding points up to and including it
     for step in sources_first(chain):
         points = {key: point for source in sources_of(step) for key, point in before[id(source)].items()}
-        if len(points) > 1 and not has_trait(step, "merges"):
-            for point in points.values():
-                vars(point)["divides_items"] = False
-        before[id(step)] = points | ({id(step): step} if declares(step, "divides_items") else {})
+        if len(points) > 1:
+            _set_division(points.values(), False)
+        if declares(step, "apply_sharding"):
+            points = {id(step): step}
+            _set_division([step], True)
+        before[id(step)] = points
+
+
+def _set_division(points: Iterable[DataPipe], divides: bool) -> None:
+    for point in points:
+        if declared(point, "may_divide_items", False):
+            vars(point)["divides_items"] = divides
 
 
 def _counts(point: DataPipe, group: SHARDING_PRIORITIES | None) -> bool:

@@ -108,7 +108,7 @@ class ColumnFile:
         storage, policy, retry = how
         file = open_to_seek(item.url, storage, retry=retry, counted_by=policy)
         self._streams.append(file)
-        return text_part(kind, file, item.start, item.stop, options, known)
+        return text_part(kind, file, item, options, known)
 
     @property
     def schema(self) -> pa.Schema:

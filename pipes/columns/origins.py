@@ -40,12 +40,14 @@ class RowGroup(NamedTuple):
 class FilePart(NamedTuple):
     """Some of the row groups, stripes or record batches of a file; of a text file, the lines that begin in some bytes.
 
-    `start` is the number of the first of them, or the first byte, and `stop` that behind the last.
+    `start` is the number of the first of them, or the first byte, `stop` that behind the last, and `size` how many the
+    file has.
     """
 
     url: str
     start: int
     stop: int
+    size: int
     partition: Partition = ()
     types: tuple[str, ...] = ()
 
@@ -63,7 +65,7 @@ _PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "recor
 def part_name(kind: str, item: object, number: int) -> str:
     """Return the name of a part of a file of some format.
 
-    >>> part_name("parquet", "a.parquet", 2), part_name("csv", FilePart("a.csv", 4096, 8192), 0)
+    >>> part_name("parquet", "a.parquet", 2), part_name("csv", FilePart("a.csv", 4096, 8192, 9999), 0)
     ('row group 2', 'block 0 after byte 4,096')
     """
     behind = f" after byte {item.start:,}" if isinstance(item, FilePart) and kind in ("csv", "json") else ""

@@ -11,17 +11,20 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from .formats import BLOCK_SIZE, FORMATS, ColumnFormat
+from .origins import FilePart
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["has_plain_line_ends", "is_divisible", "lines_in_range", "text_part"]
+__all__ = ["has_plain_line_ends", "lines_in_range", "text_part"]
 
 _LONGEST_LINE = 64 * 2**20
 
 
 class _NoRows(ColumnFormat):
     """A part of a file with empty lines only, which pyarrow does not take for JSON."""
+
+    goes_on = False
 
     def __init__(self, schema: pa.Schema) -> None:
         self._streams = []
@@ -31,9 +34,9 @@ class _NoRows(ColumnFormat):
         return ()
 
 
-def is_divisible(options: Mapping[str, Any]) -> bool:
+def _is_divisible(options: Mapping[str, Any]) -> bool:
     """Say whether a text file with these options of pyarrow can be read in parts."""
-    hinder = ("newlines_in_values", "escape_char", "skip_rows_after_names")
+    hinder = ("newlines_in_values", "escape_char", "skip_rows", "skip_rows_after_names")
     if not (options.get("ignore_empty_lines", True) and options.get("double_quote", True)):
         return False
     is_utf8 = options.get("encoding", "utf8") in ("utf8", "utf-8")
@@ -41,27 +44,27 @@ def is_divisible(options: Mapping[str, Any]) -> bool:
 
 
 def text_part(
-    kind: str, file: IO[bytes], start: int, stop: int, options: Mapping[str, Any], schema: pa.Schema | None
+    kind: str, file: IO[bytes], part: FilePart, options: Mapping[str, Any], schema: pa.Schema | None
 ) -> ColumnFormat:
-    """Return the format of bytes `start` to `stop - 1` of a CSV or JSON file, which are blocks of the whole file.
+    """Return the format of a part of a CSV or JSON file, which is some blocks of the whole.
 
     pyarrow ends a block at its last line end, and parses it apart from the others. So these rows are those that a
     reader of the whole file finds in these blocks. `schema` is that of the file's first block, where known.
 
-    Raises ValueError for a part that is no whole blocks, that ends in quotes, and for options by which a file has no
-    such blocks; RuntimeError for a file that has become shorter.
+    Raises ValueError for a part that is no whole blocks, that ends in quotes, for a line longer than a block, and for
+    options by which a file has no such blocks; RuntimeError for a file that has another size than when it was divided.
     """
     import pyarrow as pa
 
-    if not is_divisible(options):
+    if not _is_divisible(options):
         raise ValueError(f"with {dict(options)}, a file cannot be divided: put sharding_filter in place of shard_files")
     block_size = options.get("block_size", BLOCK_SIZE)
-    if (size := file.seek(0, os.SEEK_END)) < stop:
-        raise RuntimeError(f"the file has {size} bytes, and had at least {stop} when it was divided: begin anew")
+    start, stop, size = part.start, part.stop, part.size
+    _expect_size(file, size)
     if start % block_size or (stop % block_size and stop < size):
         raise ValueError(
             f"bytes {start} to {stop} of the file, which has {size}, are no whole blocks of {block_size}: give "
-            f"shard_files min_bytes={block_size}; if the file has grown since it was divided, begin anew"
+            f"shard_files min_bytes={block_size}"
         )
     if schema is None:
         first = _blocks(file, 0, min(2 * block_size, size), size, block_size)  # a first line may begin the second
@@ -71,7 +74,7 @@ def text_part(
     if kind == "csv":
         given = {"column_types": dict(zip(schema.names, schema.types, strict=True))}
         if start:
-            given |= {"column_names": schema.names, "autogenerate_column_names": False, "skip_rows": 0}
+            given |= {"column_names": schema.names, "autogenerate_column_names": False}
     else:
         unexpected = options.get("unexpected_field_behavior", "infer")
         given = {
@@ -82,9 +85,9 @@ def text_part(
     if kind == "csv" and stop < size and _ends_in_quotes(lines, options):
         raise ValueError(
             "a part of the file ends in a quoted value, which has a line end, so that the file cannot be divided at "
-            "line ends: give newlines_in_values=True to ps.read_csv, or put sharding_filter in place of shard_files"
+            "line ends: put sharding_filter in place of shard_files"
         )
-    if not lines.strip(b"\r\n"):
+    if not lines.strip(b"\r\n" if kind == "csv" else None):
         return _NoRows(schema)
     return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given}, schema)
 
@@ -100,6 +103,11 @@ def _blocks(file: IO[bytes], start: int, stop: int, size: int, block_size: int) 
     content = file.read(stop - before)
     begin = _end_of_lines(content[: start - before]) if start else 0
     end = len(content) if stop == size else _end_of_lines(content)
+    if (start and not begin) or (stop < size and end <= len(content) - block_size):
+        raise ValueError(
+            f"a line from before byte {start if start and not begin else stop} is longer than a block: give a larger "
+            f"block_size than {block_size}, and shard_files the same min_bytes"
+        )
     after = b"" if stop == size else b"\n" * (len(content) - end + 1)
     return b"\n" * begin + content[begin:end] + after
 
@@ -107,13 +115,13 @@ def _blocks(file: IO[bytes], start: int, stop: int, size: int, block_size: int) 
 def _ends_in_quotes(lines: bytes, options: Mapping[str, Any]) -> bool:
     """Say whether lines of a CSV file end within a value in quotes; quotes elsewhere in a value are text to pyarrow."""
     quote, delimiter = options.get("quote_char", '"'), re.escape(options.get("delimiter", ","))
-    if quote is False or quote.encode() not in lines:
+    if not quote or quote.encode() not in lines:
         return False
     quote = re.escape(quote)
     no_quotes = rf"[^{quote}]++"
     value = rf"(?<![^{delimiter}\r\n]){quote}(?:{no_quotes}|{quote}{quote})*+{quote}"
     literal = rf"(?<=[^{delimiter}\r\n]){quote}"
-    return re.fullmatch(rf"(?:{no_quotes}|{value}|{literal})*+".encode(), lines) is None
+    return re.fullmatch(rf"(?:{no_quotes}|{value}|{literal})*+".encode(), lines.removeprefix(codecs.BOM_UTF8)) is None
 
 
 def _end_of_lines(block: bytes) -> int:
@@ -125,27 +133,26 @@ def has_plain_line_ends(encoding: str) -> bool:
     return codecs.lookup(encoding).name in ("ascii", "cp1252", "iso8859-1", "utf-8", "utf-8-sig")
 
 
-def lines_in_range(file: IO[bytes], start: int, stop: int) -> bytes:
-    """Return the lines of a file that begin at bytes `start` to `stop - 1`.
+def lines_in_range(file: IO[bytes], start: int, stop: int, size: int) -> bytes:
+    """Return the lines that begin at bytes `start` to `stop - 1` of a file of `size` bytes.
 
-    Raises ValueError for a line of more than 64 MiB at an end of the range, and RuntimeError for a file that is shorter
-    than the range.
+    Raises ValueError for a line of more than 64 MiB at an end of the range, and RuntimeError for another size.
     """
+    _expect_size(file, size)
     begin = start
     if start:
         file.seek(start - 1)
         begin += len(_rest_of_line(file)) - 1
     else:
         file.seek(0)
-    if begin >= stop:
-        return b""
-    lines = file.read(stop - 1 - begin) + _rest_of_line(file)
-    if begin + len(lines) < stop:
+    return b"" if begin >= stop else file.read(stop - 1 - begin) + _rest_of_line(file)
+
+
+def _expect_size(file: IO[bytes], size: int) -> None:
+    if (found := file.seek(0, os.SEEK_END)) != size:
         raise RuntimeError(
-            f"the file has {begin + len(lines)} bytes, and had at least {stop} when it was divided among the readers: "
-            "begin anew"
+            f"the file has {found} bytes, and had {size} when it was divided among the readers: begin anew"
         )
-    return lines
 
 
 def _rest_of_line(file: IO[bytes]) -> bytes:

@@ -320,13 +320,17 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     def provenance(self) -> Provenance | None:
         line = self._lines.items
-        return None if self._path is None else Provenance((ReadRows(self._path, self._part, range(line, line + 1)),))
+        rows = None if self._part else range(line, line + 1)  # of a part of a file, the first line is unknown
+        return None if self._path is None else Provenance((ReadRows(self._path, self._part, rows),))
 
     def _rows(self, item: Any) -> Iterator[dict[str, str]]:
         path = origin_of(item).url
         self._path, self._lines, self._part = path, Tally(), ""
         beside = {"path": path} if self.include_paths else {}
-        with io.TextIOWrapper(self._opened(item, path), self.encoding, newline="\n") as lines:
+        opened, encoding = self._opened(item, path), self.encoding
+        if self._part and item.start and codecs.lookup(encoding).name == "utf-8-sig":
+            encoding = "utf-8"  # the mark is at the beginning of a file only
+        with io.TextIOWrapper(opened, encoding, newline="\n") as lines:
             for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
@@ -342,4 +346,4 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self._part = f"the lines after byte {item.start:,}"
         options: Any = {"retry": self._retry, "counted_by": self.error_policy}
         with open_to_seek(path, self.storage_options, **options) as file:
-            return io.BytesIO(lines_in_range(file, item.start, item.stop))
+            return io.BytesIO(lines_in_range(file, item.start, item.stop, item.size))

@@ -22,7 +22,7 @@ from ...registry import (
     provenance_of,
     walk,
 )
-from ...registry.sharding import keep_items_whole, part_of
+from ...registry.sharding import divide_items, part_of
 from ...state.foreign import TorchIterDataPipe, declared
 from ...workers.ranks import expect_no_second_division
 from ..bases.striding import Strided, strided
@@ -94,7 +94,7 @@ class ShardingFilter(Strided[T]):
             expect_no_second_division()
         if parts > 1 and (worker := get_worker_info()) is not None and isinstance(worker.dataset, IterDataPipe):
             expect_alike_sources(worker.dataset)  # torch's DataLoader has its own apply_sharding
-            keep_items_whole(worker.dataset)
+            divide_items(worker.dataset)
             _expect_whole_data_sets(self)
         if self.parts:
             self._expect_the_same(parts, part)

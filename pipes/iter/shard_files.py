@@ -51,17 +51,19 @@ class FileSharder(ShardingFilter[Any]):
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> from penstock.registry import apply_sharding
     >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
     >>> pq.write_table(pa.table({"id": range(8)}), path, row_group_size=1)
     >>> dp = IterableWrapper([path]).shard_files("parquet")
-    >>> dp.apply_sharding(2, 0)
+    >>> apply_sharding(dp, 2, 0)
     >>> [part.start for part in dp]
     [0, 2, 4, 6]
     """
 
     resumes_from_start = True
-    divides_items = True
-    """Whether files are divided in parts, which `keep_items_whole` rules out."""
+    may_divide_items: ClassVar[bool] = True
+    divides_items = False
+    """Whether files are divided in parts, as `divide_items` has found."""
     broken_laws = {"union_over_shards_is_the_whole": "a single reader gets a file, and several get its parts"}
     transient: ClassVar[tuple[str, ...]] = ("settled",)
     settled: list[Any] | None = None
@@ -173,4 +175,4 @@ class FileSharder(ShardingFilter[Any]):
             return
         cuts = [*(units * piece // number * unit for piece in range(number)), size]
         for start, stop in pairwise(cuts):
-            yield FilePart(origin.url, start, stop, origin.partition, origin.types)
+            yield FilePart(origin.url, start, stop, size, origin.partition, origin.types)

@@ -12,8 +12,6 @@ from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
 from ..bases.listers_and_openers import expect_roots
 from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
-from ..columns.formats import BLOCK_SIZE
-from ..columns.text_parts import is_divisible
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 
@@ -58,10 +56,10 @@ def read_parquet(
 ) -> ParquetReader:
     """Return a chain that yields the record batches of Parquet files.
 
-    The chain is `list_table_files`, `shard_files`, `read_parquet`. `paths` is the path or URL of a file, of a
+    The chain is `list_table_files`, `sharding_filter`, `read_parquet`. `paths` is the path or URL of a file, of a
     folder or with a pattern, or a list of them. `list_table_files` documents how they are listed and what `key=value`
-    folders mean, `read_parquet` the other arguments. Readers share the files, or where there are few, their row
-    groups. With `shuffle_row_groups` they share the row groups of all files, in a random order.
+    folders mean, `read_parquet` the other arguments. Readers share the files; with `shuffle_row_groups` they share the
+    row groups of all files, in a random order.
 
     >>> import os, tempfile
     >>> import penstock as ps, pyarrow as pa, pyarrow.parquet as pq
@@ -94,7 +92,7 @@ def read_csv(
     r"""Return a chain that yields the record batches of CSV files.
 
     The arguments are those of `ps.read_parquet`, and options of `pyarrow.csv`, as for the method `read_csv`. Readers
-    share the files, or where there are few, their lines.
+    share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps
@@ -121,7 +119,7 @@ def read_json(
     r"""Return a chain that yields the record batches of JSON Lines files.
 
     The arguments are those of `ps.read_parquet`, and options of `pyarrow.json`, as for the method `read_json`. Readers
-    share the files, or where there are few, their lines.
+    share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps
@@ -148,7 +146,7 @@ def read_ipc(
 ) -> IpcReader:
     """Return a chain that yields the record batches of Arrow IPC files.
 
-    The arguments are those of `ps.read_parquet`. Readers share the files, or where there are few, their parts.
+    The arguments are those of `ps.read_parquet`. Readers share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps, pyarrow as pa, pyarrow.feather
@@ -174,7 +172,7 @@ def read_orc(
 ) -> OrcReader:
     """Return a chain that yields the record batches of ORC files.
 
-    The arguments are those of `ps.read_parquet`. Readers share the files, or where there are few, their parts.
+    The arguments are those of `ps.read_parquet`. Readers share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps, pyarrow as pa, pyarrow.orc
@@ -201,12 +199,9 @@ def _reading(
     # The lister compares the values of folders as text, which times of another form are not.
     by_folder = None if _has_times(options.get("unify")) else filter
     files: IterDataPipe[Any] = files_of(paths, reader.kind, hive=hive, filter=by_folder, **common)
-    if shuffle_row_groups or not is_divisible(options):
-        files = (files.shuffle_row_groups(filter, **common) if shuffle_row_groups else files).sharding_filter()
-    else:
-        storage, min_bytes = options.get("storage_options"), options.get("block_size", BLOCK_SIZE)
-        files = files.shard_files(reader.kind, min_bytes=min_bytes, storage_options=storage)
-    return reader(files, columns, filter, batch_size, **options)
+    if shuffle_row_groups:
+        files = files.shuffle_row_groups(filter, **common)
+    return reader(files.sharding_filter(), columns, filter, batch_size, **options)
 
 
 def _has_times(unify: bool | pa.Schema | None) -> bool:

@@ -10,7 +10,6 @@ from ...errors.checks import takes_only
 from ...registry import OnError
 from ...registry.renamed import takes_old_names
 from ...storage.streaming.decompression_limit import MAX_BYTES
-from ..columns.text_parts import has_plain_line_ends
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
@@ -123,8 +122,8 @@ def read_text(
 ) -> TextReader:
     r"""Return a chain that yields a dict with the `"text"` of each line of text files.
 
-    The chain is `list_table_files`, `shard_files`, `read_text`. `paths` are as for `ps.read_images`, and the other
-    arguments as for the method `read_text`. Readers share the files; where there are few, their lines.
+    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_text`. Readers share the
+    files.
 
     >>> import os, tempfile
     >>> import penstock as ps
@@ -134,11 +133,8 @@ def read_text(
     >>> list(ps.read_text(folder))
     [{'text': 'one'}, {'text': 'two'}]
     """
-    files = files_of(paths, "text", storage_options, on_error)
     return TextReader(
-        files.shard_files("text", storage_options=storage_options)
-        if has_plain_line_ends(encoding)
-        else files.sharding_filter(),
+        files_of(paths, "text", storage_options, on_error).sharding_filter(),
         include_paths,
         encoding=encoding,
         drop_empty_lines=drop_empty_lines,

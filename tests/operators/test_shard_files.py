@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import gzip
 import io
@@ -21,7 +22,7 @@ import pyarrow.csv
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, graph_settings
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
@@ -59,13 +60,18 @@ def written(folder: Path, kind: str, name: str = "one") -> str:
     return str(path)
 
 
-def chain(kind: str, *paths: str, size: int = 500) -> Any:
-    """Return a chain of the numbers of the rows of files, in blocks and parts of some bytes."""
+def reader(kind: str, *paths: str, size: int = 500) -> Any:
+    """Return a chain of what is in files, in blocks and parts of some bytes."""
     files = IterableWrapper([*paths]).shard_files(kind, min_bytes=size)
     if kind == "text":
-        return files.read_text().map(lambda row: int(row["text"]))
-    blocks = {"block_size": size} if kind in TEXT else {}
-    return getattr(files, f"read_{kind}")(**blocks).rows().map(lambda row: int(row["id"]))
+        return files.read_text()
+    return getattr(files, f"read_{kind}")(**{"block_size": size} if kind in TEXT else {})
+
+
+def chain(kind: str, *paths: str) -> Any:
+    """Return a chain of the numbers of the rows."""
+    rows = reader(kind, *paths)
+    return rows.map(lambda row: int(row["text"])) if kind == "text" else rows.rows().map(lambda row: int(row["id"]))
 
 
 def loader(dp: Any, workers: int = 0, shards: int | None = None) -> Any:
@@ -197,10 +203,8 @@ def test_types_are_those_of_the_first_block_of_the_file_in_every_part(tmp_path: 
 def test_a_part_that_ends_in_a_value_with_a_line_end_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "texts.csv"
     path.write_text("id,text\n" + "".join(f'{number},"one\ntwo"\n' for number in range(200)))
-    with pytest.raises(ValueError, match=r"ends in a quoted value.*newlines_in_values=True|out of sync with chunker"):
-        shards_of(lambda: ps.read_csv(str(path), block_size=300), 4)
-    shards = shards_of(lambda: ps.read_csv(str(path), block_size=300, newlines_in_values=True).rows(), 2)
-    assert [len(shard) for shard in shards] == [200, 0]
+    with pytest.raises(ValueError, match=r"ends in a quoted value.*put sharding_filter|out of sync with chunker"):
+        shards_of(lambda: csv(path, 300), 4)
     files = IterableWrapper([str(path)]).shard_files("csv", min_bytes=300)
     with pytest.raises(ValueError, match="cannot be divided: put sharding_filter in place of shard_files"):
         shards_of(lambda: files.read_csv(newlines_in_values=True), 2)
@@ -214,7 +218,8 @@ def test_a_part_that_ends_in_a_value_with_a_line_end_is_an_error(tmp_path: Path)
         ("o'clock", {"quote_char": "'"}),
         ('"a ""quoted"" word"', {}),
         ("\ufeffmark", {}),
-        ("a;b", {"delimiter": "|", "skip_rows": 1}),
+        ('""', {"quote_char": None}),
+        ("a;b", {"delimiter": "|"}),
     ],
 )
 def test_rows_of_parts_are_those_of_the_whole(value: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -250,7 +255,7 @@ def test_lines_of_ranges_are_all_lines_once() -> None:
     for _ in range(300):
         content = bytes(draws.choice(np.frombuffer(b"ab\r\n", np.uint8), draws.integers(1, 40)))
         cuts = sorted({0, len(content), *draws.integers(0, len(content), 5).tolist()})
-        ranges = [lines_in_range(io.BytesIO(content), *cut) for cut in pairwise(cuts)]
+        ranges = [lines_in_range(io.BytesIO(content), *cut, len(content)) for cut in pairwise(cuts)]
         assert b"".join(ranges) == content
         assert all(each.endswith(b"\n") for each in ranges[:-1] if each and each != content[-len(each) :])
 
@@ -263,7 +268,7 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
     Path(path).write_text("1\n2\n")
     with loader(chain("text", path), 0, 2) as resumed:
         resumed.load_state_dict(state)
-        with pytest.raises(RuntimeError, match=r"had at least \d+ when it was divided.*begin anew"):
+        with pytest.raises(RuntimeError, match=r"had \d+ when it was divided.*begin anew"):
             list(resumed)
 
 
@@ -377,22 +382,99 @@ def test_files_of_sources_that_are_paired_stay_whole(pair: Any, tmp_path: Path) 
     assert [tuple(each) for each in DataLoader(pairs(), batch_size=None, num_workers=2)] == expected
 
 
-def test_files_of_sources_that_are_merged_are_divided(tmp_path: Path) -> None:
-    paths = [written(tmp_path, "parquet", name) for name in ("a", "b")]
-    shards = shards_of(lambda: chain("parquet", paths[0]).concat(chain("parquet", paths[1])), 2)
-    assert sorted(chain_of.from_iterable(shards)) == sorted([*range(ROWS)] * 2)
-    assert min(map(len, shards)) > ROWS / 2
+@pytest.mark.parametrize("join", [lambda a, b: a.mux(b), lambda a, b: a.concat(b)])
+def test_files_of_sources_that_are_merged_stay_whole(join: Any, tmp_path: Path) -> None:
+    paths = [written(tmp_path, kind, kind) for kind in ("csv", "json")]
+    dp = join(chain("csv", *paths[:1]), chain("json", *paths[1:]))
+    expected = list(join(chain("csv", *paths[:1]), chain("json", *paths[1:])))
+    assert shards_of(lambda: dp, 2) == [expected, []]
 
 
-@pytest.mark.parametrize(("read", "kind"), [(ps.read_json, "json"), (ps.read_csv, "csv"), (ps.read_parquet, "parquet")])
-def test_functions_that_read_divide_few_files(read: Callable[..., Any], kind: str, tmp_path: Path) -> None:
+def test_files_beside_others_that_are_divided_as_files_stay_whole(tmp_path: Path) -> None:
+    path = written(tmp_path, "parquet")
+    for number in range(2):
+        np.save(tmp_path / f"{number}.npy", np.arange(ROWS))
+
+    def dp() -> Any:
+        arrays = ps.read_numpy([str(tmp_path / f"{number}.npy") for number in range(2)]).rows()
+        return chain("parquet", path, path).zip(arrays.map(lambda row: int(row["data"])))
+
+    shards = shards_of(dp, 2)
+    assert shards == [[(number, number) for number in range(ROWS)]] * 2
+
+
+def test_points_that_are_told_nothing_of_the_chain_divide_whole_files(tmp_path: Path) -> None:
+    path = written(tmp_path, "csv")
+    dp = chain("csv", path)
+    graph_settings.apply_sharding(dp, 2, 0)  # torch's, which knows nothing of parts
+    assert len(list(dp)) == ROWS
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "text"])
+def test_rows_of_parts_of_text_are_not_sampled(kind: str, tmp_path: Path) -> None:
     path = written(tmp_path, kind)
-    blocks = {"block_size": 500} if kind in TEXT else {}
-    first, second = shards_of(lambda: read(path, **blocks).rows(), 2)
-    assert min(len(first), len(second)) > ROWS / 4
-    assert [*first[0]] == ["id", "text"]
-    assert sorted([row["id"] for row in first + second]) == [*range(ROWS)]
-    assert {row["text"] for row in first + second} == {*TABLE["text"].to_pylist()}
+    dp = reader(kind, path).random_sample(0.5, seed=1)
+    assert list(dp)
+    with pytest.raises(ValueError, match="divided into shards"):
+        shards_of(lambda: dp, 2)
+
+
+def test_row_groups_are_sampled_alike_by_any_number_of_readers(tmp_path: Path) -> None:
+    path = written(tmp_path, "parquet")
+
+    def sampled() -> Any:
+        return reader("parquet", path).random_sample(0.5, seed=1).rows()
+
+    shards = shards_of(sampled, 3)
+    assert sorted(row["id"] for row in chain_of.from_iterable(shards)) == [row["id"] for row in sampled()]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "text"])
+def test_a_file_that_grows_is_an_error(kind: str, tmp_path: Path) -> None:
+    path = Path(written(tmp_path, kind))
+    if kind in TEXT:  # to whole blocks
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 500 * 500])
+    with loader(chain(kind, str(path)), 0, 3) as stopped:
+        next(iter(stopped))
+        state = stopped.state_dict()
+    if kind in TEXT:
+        path.write_bytes(path.read_bytes() * 2)
+    else:
+        pq.write_table(pa.concat_tables([TABLE, TABLE]), path, row_group_size=50)
+    with loader(chain(kind, str(path)), 0, 3) as resumed:
+        resumed.load_state_dict(state)
+        with pytest.raises(RuntimeError, match="when it was divided"):
+            list(resumed)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_line_longer_than_a_block_is_an_error(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    short, long = ("1,x\n", "1," + "x" * 900 + "\n") if kind == "csv" else ('{"a": 1}\n', '{"a": ' + "1" * 900 + "}\n")
+    make = functools.partial(csv if kind == "csv" else json_lines, path, 300)
+    for before in (60, 70, 80, 90):
+        path.write_text(("a,b\n" if kind == "csv" else "") + short * before + long + short * 200)
+        for parts in (1, 2, 3):
+            with pytest.raises(ValueError, match="straddling|longer than a block"):
+                shards_of(make, parts)
+
+
+@pytest.mark.parametrize("blank", ["\n", "  \n", "\t\r\n"])
+def test_blank_lines_of_json_have_no_rows(blank: str, tmp_path: Path) -> None:
+    path = tmp_path / "blank.jsonl"
+    path.write_text('{"a": 1}\n' * 50 + blank * 900 + '{"a": 2}\n' * 50)
+    shards = shards_of(lambda: json_lines(path, 300).rows(), 3)
+    assert sum(map(len, shards)) == 100
+
+
+def test_a_mark_is_taken_from_the_beginning_of_a_file_only(tmp_path: Path) -> None:
+    path = tmp_path / "marks.txt"
+    path.write_bytes(codecs.BOM_UTF8 * 2 + (codecs.BOM_UTF8 + b"a\n") * 200)
+    for encoding in ("utf-8-sig", "utf-8"):
+        files = IterableWrapper([str(path)]).shard_files("text", min_bytes=100)
+        [expected, *_] = [list(files.read_text(encoding=encoding))]
+        shards = shards_of(lambda: files.read_text(encoding=encoding), 3)  # noqa: B023
+        assert sorted(map(str, chain_of.from_iterable(shards))) == sorted(map(str, expected))
 
 
 def test_branches_of_a_stream_that_is_divided_in_parts_are_paired(tmp_path: Path) -> None:

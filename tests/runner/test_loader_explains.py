@@ -128,8 +128,8 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
             lambda: loader(numbers(3).filter(bool).sharding_filter(), workers(4)),
         ),
         (
-            lambda: loader(ps.read_text(__file__), workers(2)),
-            lambda: loader(ps.read_text(__file__, encoding="utf-16"), workers(1)),
+            lambda: loader(files().shard_files("text").read_text(), workers(2)),
+            lambda: loader(ps.read_text(__file__), workers(1)),
         ),
         (
             lambda: loader(ps.read_images([__file__]), workers(2)),

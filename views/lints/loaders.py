@@ -9,6 +9,7 @@ from itertools import islice
 from ...pipes.iter.list_tables import TableFileLister
 from ...pipes.iter.shard_files import FileSharder
 from ...registry import copy_of
+from ...registry.sharding import divide_items
 from ...storage.addresses import is_local_path
 from ..chain_info import ChainInfo, ReadPlan, StepInfo
 from .lint import Mistake, lint_of_loader
@@ -29,12 +30,13 @@ def no_sharding_point(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
 
 @lint_of_loader
 def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
+    divide_items(chain.end.pipe)
     for point in chain.sharding_points:
         number = point.source_length
         if is_of_files := point.source is not None and _are_local_files(point.source):
             number = _number_of_files(point, plan.shards)
         if isinstance(point.pipe, FileSharder):
-            smaller = "smaller row groups, or a smaller min_bytes, or more files"
+            smaller = "smaller row groups, a smaller min_bytes, or more files"
         else:
             smaller = "divide smaller things" + (": .shard_files(kind) divides large files" if is_of_files else "")
         if number is not None and number < plan.shards > 1:
@@ -58,7 +60,8 @@ def _number_of_files(point: StepInfo, shards: int) -> int | None:
     """Return how many files, or parts of files, a sharding point divides; at most `shards`."""
     pipe = copy_of(point.pipe, afresh=True)
     try:
-        divided = pipe.divided(shards, pipe.settle([(shards, 0)])) if isinstance(pipe, FileSharder) else pipe.source
+        divides = isinstance(pipe, FileSharder) and pipe.divides_items
+        divided = pipe.divided(shards, pipe.settle([(shards, 0)])) if divides else pipe.source
         return sum(1 for _ in islice(divided, shards))
     except Exception:  # such as an empty folder; reading raises it
         return None

@@ -76,7 +76,7 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
     _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
     _schemas: dict[str, pa.Schema] = own(dict, saved=False)
     """Schemas of text files that are read in parts."""
-    _last: tuple[str, str, int, int] | None = own(None, saved=False)
+    _last: ReadRows | None = own(None, saved=False)
 
     def __init__(
         self,
@@ -172,23 +172,21 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
 
     def _items(self, item: Any, number: int, part: pa.Table) -> Iterable[pa.RecordBatch]:
         self._expect_schema(origin_of(item).url, part.schema)
-        return self._batches(origin_of(item).url, part_name(self.kind, item, number), part)
+        return self._batches(item, part_name(self.kind, item, number), part)
 
-    def _batches(self, url: str, name: str, part: pa.Table) -> Iterator[pa.RecordBatch]:
-        first = 0
+    def _batches(self, item: Any, name: str, part: pa.Table) -> Iterator[pa.RecordBatch]:
+        url, first = origin_of(item).url, 0
+        # A filter drops rows, and a part of a text file does not know how many rows are before it.
+        are_known = self._filter is None and not (isinstance(item, FilePart) and self.kind in TEXT)
         for whole in part.to_batches():
             for batch in self._cut(whole, 0, whole.num_rows, self.batch_size):
                 rows = rows_in(batch)
-                self._last = url, name, first, first + rows
+                self._last = ReadRows(url, name, range(first, first + rows) if are_known else None)
                 yield batch
                 first += rows
 
     def provenance(self) -> Provenance | None:
-        if self._last is None:
-            return None
-        url, name, first, end = self._last
-        rows = range(first, end) if self._filter is None else None  # unknown which rows the filter dropped
-        return Provenance((ReadRows(url, name, rows),))
+        return None if self._last is None else Provenance((self._last,))
 
     def _opened(self, item: Any) -> ColumnFile:
         url = origin_of(item).url
@@ -258,7 +256,9 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
 def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
     """Return the numbers of the parts to read, from `first` on; a `RowGroup` matched already and is one part."""
     if isinstance(item, FilePart) and file.content.goes_on:
-        return (number for number in file.parts(max(first, item.start)) if number < item.stop)
+        if (number := len([*file.content.parts(0)])) != item.size:
+            raise RuntimeError(f"the file has {number} parts, and had {item.size} when it was divided: begin anew")
+        return (part for part in file.parts(max(first, item.start)) if part < item.stop)
     if not isinstance(item, RowGroup):
         return file.parts(first)
     assert isinstance(file.content, ParquetFormat)
