@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -215,14 +216,24 @@ def _opened(data: bytes) -> Iterator[Any]:
     """Open an image and read only its header, for the size and mode."""
     try:
         with _pillow().open(io.BytesIO(data)) as image:
-            if image.mode[0] in "IF":
+            if _is_deep(image):
                 raise ValueError(
-                    f"the image has more than 8 bits for each channel (mode {image.mode}), which every image spec "
-                    "would cut off: give your own handler first"
+                    f"the image has more than 8 bits for each channel ({image.format}), which every image spec would "
+                    "cut off: decode it by a function of your own, as with torchvision.io.decode_image, which keeps "
+                    "16 bits: give it to routed_decode as the first handler"
                 )
             yield image
     except SyntaxError as error:  # Pillow raises it for some broken PNGs
         raise OSError(str(error)) from error
+
+
+def _is_deep(image: Any) -> bool:
+    """Say whether the file has more than 8 bits for each channel: the modes of colours hide that Pillow cuts them."""
+    _, _, _, arguments = image.tile[0] if image.tile else (None,) * 4
+    raw, *_, last = arguments if isinstance(arguments, tuple) else (arguments, None)
+    if image.format == "PPM" and isinstance(last, int):
+        return last > 255
+    return image.mode[0] in "IF" or re.search(";16[BLN]", str(raw)) is not None  # 5, 6 and 5 bits are "BGR;16"
 
 
 def _wanted(height: int, width: int, size: Size | None) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
+from ..files.endings import IMAGES
 from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
 from ..files.numpy_files import arrays_in, is_npy
 
@@ -39,7 +40,7 @@ Handler = Callable[[str, bytes], Any]
 """A function of an extension and the bytes of a file. It returns the value, or None for extensions it does not
 handle."""
 
-_IMAGE_EXTENSIONS = {"bmp", "jpeg", "jpg", "pbm", "pgm", "png", "pnm", "ppm", "tif", "tiff", "webp"}
+_IMAGE_EXTENSIONS = {ending[1:] for ending in IMAGES}
 _IMAGE_SPECS = {
     # container, whether scaled to 0 … 1, Pillow's name of the channels
     "l8": ("numpy", False, "L"),
@@ -144,10 +145,12 @@ class ImageDecoder:
     size first gives softer pixels, 1 to 7 of 255 away at the mean. torchvision and torchcodec do that where they are
     named, as they cannot decode a part of the DCT.
 
-    Extensions: bmp, jpeg, jpg, pbm, pgm, png, pnm, ppm, tif, tiff, webp. Raises OSError (or Pillow's subclass of it,
-    UnidentifiedImageError) for a truncated or corrupt image, or one that the named decoder cannot decode. Raises
-    ValueError for an image with more than 8 bits per channel, which all specs would truncate, and for one so narrow
-    that a shorter side of `size` would make more than 89 million pixels. At construction, raises ValueError for an
+    Extensions: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm. Of several frames or pages, as
+    in an animated GIF, the first is taken. Raises OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
+    truncated or corrupt image, or one that the named decoder cannot decode. Raises ValueError for an image with more
+    than 8 bits per channel, in grey or in colours, which all specs would truncate: a handler of your own, before this
+    one, decodes it, as by `torchvision.io.decode_image`. Raises ValueError for an image so narrow that a shorter side
+    of `size` would make more than 89 million pixels. At construction, raises ValueError for an
     unknown spec or decoder, and ImportError for one that does not work here.
 
     >>> ImageDecoder("torchrgb8", size=(8, 8)).size

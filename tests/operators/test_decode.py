@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import struct
 import sys
 import types
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import penstock as ps
+from deep_images import png_of, pnm_of, tiff_of
 from penstock.pipes.files.images import usable
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers
@@ -126,7 +128,16 @@ def test_an_image_becomes_an_image_of_pillow(spec: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extension", "form"), [("BMP", "BMP"), ("tif", "TIFF"), ("ppm", "PPM"), ("jpg", "JPEG"), ("webp", "WEBP")]
+    ("extension", "form"),
+    [
+        ("BMP", "BMP"),
+        ("tif", "TIFF"),
+        ("ppm", "PPM"),
+        ("jpg", "JPEG"),
+        ("webp", "WEBP"),
+        ("gif", "GIF"),
+        ("JFIF", "JPEG"),
+    ],
 )
 def test_images_have_many_extensions_and_become_tensors_of_floats(extension: str, form: str) -> None:
     image = decoded(f"1.{extension}", encoded(form=form))
@@ -138,6 +149,41 @@ def test_images_have_many_extensions_and_become_tensors_of_floats(extension: str
 def test_an_image_of_more_than_8_bits_is_refused_rather_than_cut_off(pixels: Any, spec: str) -> None:
     with pytest.raises(ValueError, match="more than 8 bits for each channel"):
         decoded("1.tiff", encoded(pixels, "TIFF"), spec)
+
+
+def _zipped_tiff_of(pixels: Any) -> bytes:
+    return tiff_of(pixels, compressed=True)
+
+
+@pytest.mark.parametrize(
+    ("write", "channels"),
+    [
+        *((png_of, channels) for channels in (1, 2, 3, 4)),
+        *((write, channels) for write in (tiff_of, _zipped_tiff_of) for channels in (3, 4)),
+        *((pnm_of, channels) for channels in (1, 3)),
+    ],
+)
+@pytest.mark.parametrize("spec", ["torch", "rgba8", "pill"])
+def test_colours_of_16_bits_are_refused_in_every_format(
+    write: Callable[[Any], bytes], channels: int, spec: str
+) -> None:
+    data = write(np.full((2, 5, channels), 32898))
+    assert Image.open(io.BytesIO(data)).size == (5, 2)
+    with pytest.raises(ValueError, match=r"more than 8 bits for each channel \(\w+\), .* torchvision\.io"):
+        decoded("1.png", data, spec)
+
+
+def test_images_of_fewer_bits_are_read() -> None:
+    of_16_colours = b"P6 1 1 15 \x0f\x00\x05"
+    assert decoded("1.ppm", of_16_colours, "rgb8").tolist() == [[[255, 0, 85]]]
+    stream = io.BytesIO()
+    Image.new("1", (3, 2), 1).save(stream, "TIFF")
+    assert decoded("1.tif", stream.getvalue(), "l8").tolist() == [[255] * 3] * 2
+    # 5, 6 and 5 bits for each pixel, which Pillow calls "BGR;16"
+    header = struct.pack(
+        "<2sIIIIiiHHIIiiII3I", b"BM", 70, 0, 66, 40, 1, -1, 1, 16, 3, 4, 0, 0, 0, 0, 0xF800, 0x7E0, 0x1F
+    )
+    assert decoded("1.bmp", header + struct.pack("<HH", 0xF800, 0), "rgb8").tolist() == [[[255, 0, 0]]]
 
 
 # decoders and sizes

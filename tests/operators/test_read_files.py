@@ -12,6 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
+import penstock as ps
+from deep_images import png_of, tiff_of
 from penstock import IterDataPipe
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import Throttle
@@ -87,6 +89,30 @@ def test_files_that_are_no_images_are_errors_or_left_out(images: list[Path], tmp
     dp = paths(cut, images[0], tmp_path / "none.png").read_images(on_error="skip")
     assert [row["image"].shape for row in dp] == [(3, 2, 4)]
     assert dp.stats()["read_images"]["skipped"] == 2
+
+
+@pytest.mark.parametrize(("write", "channels"), [(png_of, 1), (png_of, 2), (png_of, 3), (png_of, 4), (tiff_of, 3)])
+def test_images_of_16_bits_are_errors_or_left_out(
+    write: Any, channels: int, images: list[Path], tmp_path: Path
+) -> None:
+    flow = tmp_path / "flow.png"
+    flow.write_bytes(write(np.full((2, 3, channels), 32898)))
+    with pytest.raises(ValueError, match="more than 8 bits for each channel") as raised:
+        list(paths(flow).read_images())
+    assert f"on '{flow}'" in raised.value.__notes__[-1]
+    assert len(list(paths(flow, images[0]).read_images(on_error="skip"))) == 1
+
+
+def test_the_first_of_several_frames_is_read(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (4, 2), colour) for colour in ("red", "blue")]
+    for name in ("a.gif", "b.tif", "c.webp"):
+        frames[0].save(
+            tmp_path / name, save_all=True, append_images=frames[1:], **({"lossless": True} if name[0] == "c" else {})
+        )
+    found = [row["image"][:, 0, 0].tolist() for row in ps.read_images(tmp_path)]
+    assert found == [[255, 0, 0]] * 3
+    decoded = IterableWrapper([(str(path), path.read_bytes()) for path in sorted(tmp_path.iterdir())]).routed_decode()
+    assert [image[:, 1, 3].tolist() for _, image in decoded] == [[1, 0, 0]] * 3
 
 
 def test_images_come_in_a_size_by_the_decoder_that_is_named(images: list[Path], tmp_path: Path) -> None:
