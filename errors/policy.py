@@ -136,6 +136,7 @@ class ErrorPolicy:
     def begin(self, skipped: int = 0) -> None:
         """Begin a pass; `skipped` items were skipped before it was resumed."""
         self.skipped = skipped
+        self.left_out = 0
         self.last_errors: deque[str] = deque(maxlen=10)
         self.take_up()
 
@@ -155,12 +156,13 @@ class ErrorPolicy:
     @property
     def counts(self) -> bool:
         """Whether it has counts to report; uploads retry even if `raises`."""
-        return not self.raises or self.retried > 0
+        return not self.raises or self.retried > 0 or self.left_out > 0
 
     @property
     def stats(self) -> dict[str, Any]:
         """The counts of this pass, and the last skipped errors, each with its item."""
-        return {"skipped": self.skipped, "retried": self.retried, "last_errors": [*self.last_errors]}
+        skipped = self.skipped + self.left_out
+        return {"skipped": skipped, "retried": self.retried, "last_errors": [*self.last_errors]}
 
     @property
     def given_up(self) -> threading.Event:
@@ -202,6 +204,11 @@ class ErrorPolicy:
         self.last_errors.append(f"{_text_of(error)}, on {describe_item(result.item)}")
         _logger.log(logging.INFO if self.skipped > 1 else logging.WARNING, "skipped: %s", self.last_errors[-1])
         return False
+
+    def leave_out(self, reason: str) -> None:
+        """Count an item that is skipped whatever `on_error`; a resumed pass meets it again, so no state has it."""
+        self.left_out += 1
+        self.last_errors.append(without_secrets(reason))
 
     def refuse(self, error: Exception, item: object) -> None:
         """Skip an item or raise its error, without retries, which could not change the error."""

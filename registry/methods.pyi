@@ -1091,8 +1091,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
         or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. A file
         or folder of the very name comes before a pattern. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`,
-        `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders, files with the extensions of the kind
-        (`*.parquet`) are listed. Files and subfolders whose names begin with `_` or a dot are left out.
+        `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders, files with the endings of the kind are listed, in
+        upper or lower case:
+
+        - `"parquet"`: parquet, parq, pq
+        - `"csv"`: csv, tsv; `"json"`: json, jsonl, ndjson; each also with gz, bz2, zst or lz4 after it
+        - `"ipc"`: arrow, arrows, feather, ipc; `"orc"`: orc
+        - `"images"`: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm
+        - `"text"`: txt; `"numpy"`: npy, npz
+
+        Other files are left out. `stats()` counts them as skipped, and names the last ones: a pattern lists them. Files and
+        subfolders whose names begin with `_` or a dot are hidden: these are left out, and not counted.
 
         With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
         are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -2097,7 +2106,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Arguments and errors are as for `read_parquet`, with blocks of a file, by default a megabyte, in place of row
         groups. Further arguments are options of `pyarrow.csv`: `ReadOptions`, `ParseOptions` and `ConvertOptions`, such as
-        `delimiter=";"`, `column_names`, `column_types` or `block_size`.
+        `delimiter=";"`, `column_names`, `column_types` or `block_size`. Without a `delimiter`, it is the tab in files
+        named `.tsv`, and else the comma.
 
         Types are inferred from the first block, unless `column_types` gives them. A file is read from its start: resuming
         reads it again up to the place, and skipping a damaged row leaves out the rest. A file that is not on disk is copied

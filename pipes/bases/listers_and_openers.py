@@ -22,6 +22,8 @@ class Lister(IterDataPipe[str]):
 
     recursive = False
     """Whether subfolders are entered. Steps with this attribute list files: writers ask them where."""
+    any_case = False
+    """Whether the masks, in lower case, match names in upper case too."""
 
     def __init__(self, root: Roots, masks: str | Sequence[str], on_error: OnError) -> None:
         expect_roots("root", root)
@@ -63,16 +65,17 @@ def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, i
             return
 
 
-def matches(path: str, masks: str | Sequence[str]) -> bool:
+def matches(path: str, masks: str | Sequence[str], any_case: bool = False) -> bool:
     """Say whether a file's name matches a mask, or its path a mask with a slash; without masks all match.
 
-    Files still being written never match.
+    With `any_case`, the masks are in lower case, and the path may be in any. Files still being written never match.
     """
     path = path.replace(os.sep, "/")
     if is_part(path):
         return False
     if not masks:
         return True
+    path = path.lower() if any_case else path
     name = path.rpartition("/")[2]
     patterns = [masks] if isinstance(masks, str) else masks
     return any(fnmatch.fnmatch(path if "/" in pattern else name, pattern) for pattern in patterns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +34,9 @@ _IN_MEMORY = 32 * 2**20
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """The codec of a text file, by the ending of its name."""
+
+_TABS = re.compile(rf"\.tsv({'|'.join(map(re.escape, CODECS))})?\Z", re.IGNORECASE)
+"""The end of the name of a file whose values have tabs between them."""
 
 
 class ColumnFile:
@@ -69,6 +73,8 @@ class ColumnFile:
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
         self._target = target
+        if kind == "csv" and _TABS.search(origin.url):
+            options = {"delimiter": "\t", **options}
         among.add(self)
         try:
             self.content = self._opened(known, options, (storage, policy, retry))
@@ -184,7 +190,7 @@ class ColumnFile:
             if is_text:
                 self._copy = _opener_of_copy(file)
             stream = self._copy() if self._copy is not None else pa.PythonFile(file, mode="r")
-        codec = CODECS.get(os.path.splitext(url)[1]) if is_text else None
+        codec = CODECS.get(os.path.splitext(url)[1].lower()) if is_text else None
         return stream if codec is None else pa.CompressedInputStream(stream, codec)
 
     def _finished(self, table: pa.Table) -> pa.Table:

@@ -20,37 +20,12 @@ from ...storage.streaming.streams import checked_path
 from ..bases.listers_and_openers import Lister, Roots, files_in, matches
 from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values
+from ..files.endings import ENDINGS
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["TableFileLister"]
-
-_MASKS = {
-    "parquet": ["*.parquet", "*.parq", "*.pq"],
-    "csv": ["*.csv", "*.csv.gz", "*.csv.bz2", "*.csv.zst", "*.tsv"],
-    "json": ["*.json", "*.jsonl", "*.ndjson", "*.json.gz", "*.jsonl.gz", "*.jsonl.zst"],
-    "ipc": ["*.arrow", "*.arrows", "*.feather", "*.ipc"],
-    "orc": ["*.orc"],
-    "images": [
-        "*.png",
-        "*.jpg",
-        "*.jpeg",
-        "*.bmp",
-        "*.gif",
-        "*.tif",
-        "*.tiff",
-        "*.webp",
-        "*.ppm",
-        "*.pgm",
-        "*.PNG",
-        "*.JPG",
-        "*.JPEG",
-    ],
-    "text": ["*.txt"],
-    "numpy": ["*.npy", "*.npz"],
-}
-"""The names that the files of a format have in a folder."""
 
 _LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 
@@ -62,8 +37,17 @@ class TableFileLister(Lister):
     Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
     or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. A file
     or folder of the very name comes before a pattern. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`,
-    `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders, files with the extensions of the kind
-    (`*.parquet`) are listed. Files and subfolders whose names begin with `_` or a dot are left out.
+    `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders, files with the endings of the kind are listed, in
+    upper or lower case:
+
+    - `"parquet"`: parquet, parq, pq
+    - `"csv"`: csv, tsv; `"json"`: json, jsonl, ndjson; each also with gz, bz2, zst or lz4 after it
+    - `"ipc"`: arrow, arrows, feather, ipc; `"orc"`: orc
+    - `"images"`: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm
+    - `"text"`: txt; `"numpy"`: npy, npz
+
+    Other files are left out. `stats()` counts them as skipped, and names the last ones: a pattern lists them. Files and
+    subfolders whose names begin with `_` or a dot are hidden: these are left out, and not counted.
 
     With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
     are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -84,6 +68,7 @@ class TableFileLister(Lister):
     """
 
     recursive = True
+    any_case = True
 
     def __init__(
         self,
@@ -95,9 +80,9 @@ class TableFileLister(Lister):
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        if kind not in _MASKS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, _MASKS))}, and is {kind!r:.100}")
-        super().__init__(root, _MASKS[kind], on_error)
+        if kind not in ENDINGS:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, ENDINGS))}, and is {kind!r:.100}")
+        super().__init__(root, [f"*{ending}" for ending in ENDINGS[kind]], on_error)
         if filter is not None:
             expression_of(filter)  # raises for an invalid filter
         self.kind = kind
@@ -150,13 +135,17 @@ class TableFileLister(Lister):
         return self._wanted(root, files_below(root, self.storage_options, self.error_policy))
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:
-        """Yield the files of a folder that have the format and are not hidden."""
+        """Yield the files of a folder that have an ending of the kind and are not hidden; count the others."""
         found, url = 0, None
         for url in urls:
             below = url.removeprefix(root).replace(os.sep, "/").split("/")
-            if matches(url, self.masks) and not any(part.startswith(("_", ".")) for part in below):
+            if any(part.startswith(("_", ".")) for part in below):
+                continue
+            if matches(url, self.masks, self.any_case):
                 found += 1
                 yield url
+            else:
+                self.error_policy.leave_out(f"not one of the {self.kind} files by its ending: {url!r}")
         if url is None and not (is_local_path(root) and os.path.isdir(root)):
             or_empty = "" if is_local_path(root) else ", or the folder is empty"
             raise FileNotFoundError(errno.ENOENT, f"no such file or folder{or_empty}", without_secrets(root))

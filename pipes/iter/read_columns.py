@@ -49,7 +49,8 @@ class CsvReader(ColumnReader):
 
     Arguments and errors are as for `read_parquet`, with blocks of a file, by default a megabyte, in place of row
     groups. Further arguments are options of `pyarrow.csv`: `ReadOptions`, `ParseOptions` and `ConvertOptions`, such as
-    `delimiter=";"`, `column_names`, `column_types` or `block_size`.
+    `delimiter=";"`, `column_names`, `column_types` or `block_size`. Without a `delimiter`, it is the tab in files
+    named `.tsv`, and else the comma.
 
     Types are inferred from the first block, unless `column_types` gives them. A file is read from its start: resuming
     reads it again up to the place, and skipping a damaged row leaves out the rest. A file that is not on disk is copied

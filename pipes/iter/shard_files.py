@@ -140,7 +140,7 @@ class FileSharder(ShardingFilter[Any]):
             return 0
 
     def _bytes(self, url: str) -> int:
-        if os.path.splitext(url)[1] in CODECS:
+        if os.path.splitext(url)[1].lower() in CODECS:
             return 0
         with open_to_seek(url, self.storage_options) as file:
             size = file.seek(0, os.SEEK_END)

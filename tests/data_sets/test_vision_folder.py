@@ -71,6 +71,12 @@ def test_image_folder(where: str, places: dict[str, str]) -> None:
     same(D.ImageFolder(places[where], map_style=True), other)
 
 
+def test_every_image_that_readers_know_is_taken(tmp_path: Path) -> None:
+    files = {f"a/{number}.{ending}": jpeg(number) for number, ending in enumerate(("jfif", "JPE", "Gif", "pnm"))}
+    write(tmp_path, files | {"a/notes.doc": b"no image"})
+    assert len([*D.ImageFolder(tmp_path)]) == len([*ps.read_images(tmp_path)]) == 4
+
+
 def test_valid_files_are_chosen(places: dict[str, str]) -> None:
     asked = []
 

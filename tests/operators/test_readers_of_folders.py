@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +17,9 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from penstock.pipes.columns.files import ColumnFile
+from penstock.pipes.columns.files import CODECS, ColumnFile
+from penstock.pipes.columns.formats import TEXT
+from penstock.pipes.files.endings import ENDINGS
 from penstock.pipes.iter import TableFileLister
 from s3 import S3Server
 
@@ -75,6 +79,80 @@ def test_a_folder_gives_files_of_the_format_that_are_not_hidden(tmp_path: Path) 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"not of the data")
     assert list(TableFileLister(str(tmp_path), "parquet")) == [path]
+
+
+ONE_OF_EACH = {
+    "parquet": ("a.PARQUET", "b.Parq", "c.pq"),
+    "csv": ("a.CSV", "b.Tsv", "c.csv.GZ", "d.TSV.zst", "e.csv.lz4"),
+    "json": ("a.JSONL", "b.Json", "c.NDJSON.Bz2", "d.json.gz"),
+    "ipc": ("a.ARROW", "b.Feather"),
+    "orc": ("a.ORC",),
+    "images": ("a.Jpg", "b.TIF", "c.pgm", "d.jfif", "e.GIF", "f.pbm", "g.Jpe", "h.webP"),
+    "text": ("a.TXT", "b.Txt"),
+    "numpy": ("a.NPY", "b.Npz"),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_endings_match_in_any_case_and_other_files_are_counted(kind: str, place: str, tmp_path: Path) -> None:
+    root = f"{tmp_path}/x" if place == "disk" else f"memory://endings-{kind}"
+    others = ("notes.doc", "below/a.parquetx", "png", "README")
+    for name in (*ONE_OF_EACH[kind], *others, "_SUCCESS", ".hidden/a.txt"):
+        with fsspec.open(f"{root}/{name}", "wb", auto_mkdir=True) as file:
+            file.write(b"x")
+    dp = TableFileLister(root, kind)
+    for _ in range(2):  # each pass counts anew
+        assert [url.rpartition("/")[2] for url in dp] == [*ONE_OF_EACH[kind]]
+        counts = dp.stats()["list_table_files"]
+        assert (counts["skipped"], counts["retried"]) == (4, 0)
+        assert sorted(counts["last_errors"]) == sorted(
+            f"not one of the {kind} files by its ending: '{root}/{name}'" for name in others
+        )
+
+
+def test_the_endings_are_documented() -> None:
+    documented = " ".join((TableFileLister.__doc__ or "").partition("- `")[2].partition("Other files")[0].split())
+    for kind, endings in ENDINGS.items():
+        plain = [ending[1:] for ending in endings if ending.count(".") == 1]
+        assert f'"{kind}"`: {", ".join(plain)}' in documented
+        packed = [ending + codec for ending in endings if ending.count(".") == 1 for codec in CODECS]
+        assert sorted({*endings} - {f".{ending}" for ending in plain}) == (sorted(packed) if kind in TEXT else [])
+
+
+def test_other_files_count_as_skipped_in_loaders_and_not_against_a_limit(tmp_path: Path) -> None:
+    write(tmp_path / "a.PQ", 1, 2)
+    for name in ("b.doc", "c.doc"):
+        (tmp_path / name).touch()
+    dp = ps.read_parquet([str(tmp_path), str(tmp_path / "none")], on_error=ps.Skip(1))
+    assert ids(dp) == [1, 2]
+    assert dp.stats()["list_table_files"]["skipped"] == 3
+    assert dp.run()["skipped"] == 3
+    loader = ps.DataLoader2(ps.read_parquet(str(tmp_path)))
+    assert ids(loader) == [1, 2]
+    assert loader.stats()["list_table_files"]["skipped"] == 2
+    assert list(ps.read_parquet(str(tmp_path / "a.PQ")).stats()) == []
+
+
+def test_a_file_named_tsv_is_parsed_by_tabs_unless_a_delimiter_is_given(tmp_path: Path) -> None:
+    of_tabs, of_commas = "id\tx\n1\t2,5\n", "id,x\n3,4\n"
+    (tmp_path / "a.tsv").write_text(of_tabs)
+    with gzip.open(tmp_path / "b.Tsv.GZ", "wt") as file:
+        file.write(of_tabs)
+    (tmp_path / "c.tsv.csv").write_text(of_commas)
+    for name in ("a.tsv", "b.Tsv.GZ"):
+        assert rows(ps.read_csv(str(tmp_path / name))) == [{"id": 1, "x": "2,5"}]
+    assert rows(ps.read_csv(str(tmp_path / "c.tsv.csv"))) == [{"id": 3, "x": 4}]
+    assert rows(ps.read_csv(str(tmp_path / "a.tsv"), delimiter=";")) == [{"id\tx": "1\t2,5"}]
+    (tmp_path / "long.TSV").write_text("id\tx\n" + "".join(f"{n}\ta,b\n" for n in range(100)))
+    found = []
+    for part in range(2):
+        dp = ps.iter.IterableWrapper([str(tmp_path / "long.TSV")]).shard_files("csv", min_bytes=100)
+        dp = dp.read_csv(block_size=100)
+        ps.registry.apply_sharding(dp, 2, part)
+        found += rows(dp)
+    assert sorted(row["id"] for row in found) == [*range(100)]
+    assert {row["x"] for row in found} == {"a,b"}
 
 
 def test_a_place_without_files_is_an_error(tmp_path: Path) -> None:

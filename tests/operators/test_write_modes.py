@@ -140,6 +140,23 @@ def test_300_rows_and_then_100(place: tuple[str, Path], kind: str) -> None:
         assert ids_in(url, kind) == [*range(100)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("write_parquet", "old.PARQUET"),
+        ("write_csv", "old.Tsv"),
+        ("write_json", "old.ndjson.gz"),
+        ("write_numpy", "x.NPY"),
+    ],
+)
+def test_files_that_readers_would_take_too_are_found_in_any_case(tmp_path: Path, kind: str, name: str) -> None:
+    (tmp_path / name).touch()
+    (tmp_path / f"{name}.doc").touch()
+    with pytest.raises(FileExistsError, match=f"1 file that this step did not name, such as '{name}'"):
+        getattr(rows(range(3)), kind)(tmp_path).run()
+    assert getattr(rows(range(3)), kind)(tmp_path, mode="append").run()["rows"] == 3
+
+
 @pytest.mark.parametrize(("before", "after"), [(None, 0), (0, None), (2, 1)])
 def test_another_number_of_readers_finds_the_files_of_all(
     tmp_path: Path, before: int | None, after: int | None

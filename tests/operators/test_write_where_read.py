@@ -87,12 +87,14 @@ def test_other_files_may_be_there(folder: Path) -> None:
     above = folder.parent
     (above / "a.csv").write_text("id\n1\n")
     pq.write_table(pa.table({"id": [1]}), above / "raw-1.parquet")
+    pq.write_table(pa.table({"id": [1]}), above / "RAW.PARQUET")
     text = IterableWrapper(["", ".", "/", str(above)]).map(lambda text: {"text": text})
     others = [
         ps.read_csv(above).write_parquet(above / "csv"),
         ps.read_csv(above).write_parquet(above / "here"),
         ps.read_parquet(f"{above}/*.parquet").write_parquet(above / "below"),
         ps.read_parquet(f"{above}/raw-*.parquet").write_parquet(above / "clean-{shard}.parquet"),
+        ps.read_parquet(above / "RAW.PARQUET").write_parquet(above / "clear-{shard}.parquet"),
         FileLister(above, "*.parquet").read_parquet().write_parquet(above / "listed"),
         ps.read_parquet(folder).write_parquet(above / "F2"),
         text.write_parquet(above / "text"),

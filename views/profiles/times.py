@@ -200,7 +200,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         hint=pipe.faster,
         tuned=pipe.tuned,
         busy=sum(each.own for each in observer.helpers),
-        skipped=pipe.error_policy.skipped,
+        skipped=pipe.error_policy.stats["skipped"],
         retried=pipe.error_policy.retried,
         spans=[(number, *span) for number, each in enumerate(everywhere) for span in each.spans],
         **{each.name: getattr(observer, each.name) for each in fields(Measurements)},

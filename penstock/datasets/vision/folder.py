@@ -12,6 +12,7 @@ from typing import Any, Literal, overload
 import torch
 
 from ...errors.secrets import without_secrets
+from ...pipes.files.endings import IMAGES
 from ...storage.addresses import is_local_path
 from ..files import Access, Files, Folder, archive_at
 from ..resource import Resource, archive_kind
@@ -19,8 +20,6 @@ from ..sample_pipes import Info, IterDataset, MapDataset, arranged
 from .rows import images_of
 
 __all__ = ["ImageFolder"]
-
-_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 Sample = tuple[torch.Tensor, int]
 
@@ -60,8 +59,9 @@ def ImageFolder(
     `root` is a folder, a zip or a plain tar, or the URL of one. Each folder in it is a class, and its images, and those
     in folders below it, are samples: `(image, label)`, an image of shape (3, height, width), and the place of the class
     among the sorted names, which `.info.categories` has. An archive that has one folder only begins in that. Samples
-    come class by class, in the order of torchvision's `ImageFolder`. Files are taken whose ending is one of an image;
-    `is_valid_file(path)` decides instead of that. With `map_style=True`, a pipe is returned that is read by index.
+    come class by class, in the order of torchvision's `ImageFolder`. Files are taken whose ending is one of an image,
+    as by `ps.read_images`; `is_valid_file(path)` decides instead of that. With `map_style=True`, a pipe is returned
+    that is read by index.
 
     Reading raises FileNotFoundError if there is no folder, and, unless `allow_empty`, for a class without an image.
 
@@ -152,7 +152,7 @@ class _Found(Sequence[str]):
     def _is_valid(self, path: str) -> bool:
         if self.is_valid_file is not None:
             return self.is_valid_file(posixpath.join(self.files.url, path))
-        return path.lower().endswith(_EXTENSIONS)
+        return path.lower().endswith(IMAGES)
 
 
 class _Info(Info):

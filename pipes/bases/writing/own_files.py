@@ -62,18 +62,19 @@ def _lists(root: str, lister: Any, files: NumberedFiles, written: tuple[str, ...
     """Say whether a lister of this root lists files of the writer's names, in its folder, or from below or above it."""
     *folder, name = written
     wanted, masks, recursive = [*parts_of(root)], lister.masks, lister.recursive
+    any_case = declared(lister, "any_case", False)
     is_pattern = re.search(r"[*?\[]", root) is not None
     if is_pattern and "**" in wanted:
-        masks, recursive, is_pattern = wanted[-1], True, False
+        masks, recursive, is_pattern, any_case = wanted[-1], True, False, False
         wanted = wanted[: wanted.index("**")]
     if not all(part == there or fnmatchcase(there, part) for part, there in zip(wanted, folder, strict=False)):
         return False
     last = wanted[-1]
     if len(wanted) <= len(folder) and (is_pattern or not (recursive or len(wanted) == len(folder))):
         return False
-    if len(wanted) == len(written) and (is_pattern or (masks and matches(last, masks))):
+    if len(wanted) == len(written) and (is_pattern or (masks and matches(last, masks, any_case))):
         return fnmatchcase(name, last) or bool(files.numbers([last]))
-    return matches("/".join(written), masks)
+    return matches("/".join(written), masks, any_case)
 
 
 def _endpoint(options: Mapping[str, Any]) -> Any:
