@@ -1705,9 +1705,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the stream of each file.
 
         Take it for local files, and `open_files_by_fsspec` for URLs. `mode` is `"r"`, `"rt"` or `"t"` for text, in the
-        given `encoding` or else the locale's, `"rb"` or `"b"` for bytes. A stream stays readable until it is dropped, which
-        closes it. `len` returns `length`, or else the length of the source. `on_error` handles a file that
-        cannot be opened.
+        given `encoding` or else the locale's, without the byte order mark of UTF-8, `"rb"` or `"b"` for bytes. A stream
+        stays readable until it is dropped, which closes it. `len` returns `length`, or else the length of the source.
+        `on_error` handles a file that cannot be opened.
 
         Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -1730,10 +1730,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the URL and the stream of each file.
 
         Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
-        `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
-        as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Options of the file system, such as
-        `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and
-        endpoints come from the environment. A stream stays readable until it is dropped, which closes it.
+        `"r"`, `"rt"` or `"t"` for text, without the byte order mark of UTF-8, `"rb"` or `"b"` for bytes. `kwargs_for_open`
+        are arguments for opening a file, such as `encoding` or `compression`. `on_error` handles a file that cannot be
+        opened. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in torchdata, as
+        further arguments; without them credentials and endpoints come from the environment. A stream stays readable until
+        it is dropped, which closes it.
 
         Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
@@ -1828,10 +1829,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it for rows as lists, `parse_csv_as_dict` for names, and `read_csv` for columns, which Arrow parses. Takes
         pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row are
-        yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
-        `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`,
-        streams must be of text. `fmtparams` are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream
-        that cannot be read; rows already yielded stay. It cannot be a `Retry`.
+        yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`,
+        without the byte order mark with which UTF-8 may begin, as from a spreadsheet. `errors` handles invalid bytes, as
+        for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`, streams must be of text. `fmtparams`
+        are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read; rows already
+        yielded stay. It cannot be a `Retry`.
 
         Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an unknown encoding, and
         csv.Error, with the number of the line, for invalid CSV.
@@ -2453,9 +2455,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
         Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
-        removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes paths and URLs of
-        fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines
-        already yielded stay.
+        removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
+        unless `drop_empty_lines` is False. Takes paths and URLs of fsspec; `storage_options` are options of the file
+        system. `on_error` handles a file that cannot be read; lines already yielded stay.
 
         Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
         in another encoding.
@@ -2485,10 +2487,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it for lines of streams; `ps.read_text(paths)` lists, opens and reads files by one call. Takes pairs of a path
         and a stream, which is closed at its end. The first `skip_lines` of each stream are left out. Line ends are removed,
-        unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`. `errors`
-        handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are split at `\\n`, text as
-        the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded stay. It cannot be a
-        `Retry`.
+        unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`, without
+        the byte order mark with which UTF-8 may begin. `errors` handles invalid bytes, as for `bytes.decode`: the default,
+        `"ignore"`, drops them. Bytes are split at `\\n`, text as the stream splits it. `on_error` handles a stream that
+        cannot be read; lines already yielded stay. It cannot be a `Retry`.
 
         Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, TypeVar
 
 from ..registry import IterDataPipe
+from ..storage.streaming.streams import text_over
 from .files import Files
 
 __all__ = ["Converters", "lines_of", "named", "numbered", "record_of", "rows_of", "samples_of", "text_of"]
@@ -25,7 +25,7 @@ def text_of(files: Files, path: str) -> IterDataPipe[tuple[str, IO[str]]]:
 
 def _decoded(file: tuple[str, IO[bytes]]) -> tuple[str, IO[str]]:
     path, stream = file
-    return path, io.TextIOWrapper(stream, "utf-8")
+    return path, text_over(stream, "utf-8")
 
 
 def lines_of(files: Files, path: str, *, strip_newline: bool = True) -> IterDataPipe[str]:

@@ -41,6 +41,7 @@ Handler = Callable[[str, bytes], Any]
 handle."""
 
 _IMAGE_EXTENSIONS = {ending[1:] for ending in IMAGES}
+_UTF_8 = "utf-8-sig"  # a byte order mark may come first
 _IMAGE_SPECS = {
     # container, whether scaled to 0 … 1, Pillow's name of the channels
     "l8": ("numpy", False, "L"),
@@ -74,13 +75,13 @@ def extension_extract_fn(pathname: str) -> str:
 
 
 def decode_text(extension: str, data: bytes) -> str | None:
-    """Return the text of `txt`, `text` and `transcript` files, decoded as UTF-8."""
-    return data.decode() if extension in {"txt", "text", "transcript"} else None
+    """Return the text of `txt`, `text` and `transcript` files, decoded as UTF-8, without a byte order mark."""
+    return data.decode(_UTF_8) if extension in {"txt", "text", "transcript"} else None
 
 
 def decode_number(extension: str, data: bytes) -> int | None:
     """Return the whole number in `cls`, `cls2`, `class`, `count`, `index`, `inx` and `id` files."""
-    return int(data) if extension in {"cls", "cls2", "class", "count", "index", "inx", "id"} else None
+    return int(data.decode(_UTF_8)) if extension in {"cls", "cls2", "class", "count", "index", "inx", "id"} else None
 
 
 def decode_json(extension: str, data: bytes) -> Any:

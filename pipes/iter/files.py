@@ -71,9 +71,9 @@ class FileOpener(Opener):
     r"""Yield the path and the stream of each file.
 
     Take it for local files, and `open_files_by_fsspec` for URLs. `mode` is `"r"`, `"rt"` or `"t"` for text, in the
-    given `encoding` or else the locale's, `"rb"` or `"b"` for bytes. A stream stays readable until it is dropped, which
-    closes it. `len` returns `length`, or else the length of the source. `on_error` handles a file that
-    cannot be opened.
+    given `encoding` or else the locale's, without the byte order mark of UTF-8, `"rb"` or `"b"` for bytes. A stream
+    stays readable until it is dropped, which closes it. `len` returns `length`, or else the length of the source.
+    `on_error` handles a file that cannot be opened.
 
     Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import io
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from typing import IO, Any
@@ -20,6 +19,7 @@ from ...registry import (
     own,
 )
 from ...state.replay import after
+from ...storage.streaming.streams import text_over
 from ..bases.input_columns import check_function
 from ..files.streams import close_parts, path_and, path_and_stream
 
@@ -86,7 +86,7 @@ class StreamParser(IterDataPipe[Any]):
         try:
             if isinstance(stream.read(0), str) or not self.decode:
                 return path, stream
-            return path, io.TextIOWrapper(stream, self.encoding, self.errors, self._line_ends)
+            return path, text_over(stream, self.encoding, errors=self.errors, newline=self._line_ends)
         except Exception:
             close(stream)
             raise
@@ -104,10 +104,10 @@ class LineReader(StreamParser):
 
     Take it for lines of streams; `ps.read_text(paths)` lists, opens and reads files by one call. Takes pairs of a path
     and a stream, which is closed at its end. The first `skip_lines` of each stream are left out. Line ends are removed,
-    unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`. `errors`
-    handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are split at `\n`, text as
-    the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded stay. It cannot be a
-    `Retry`.
+    unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`, without
+    the byte order mark with which UTF-8 may begin. `errors` handles invalid bytes, as for `bytes.decode`: the default,
+    `"ignore"`, drops them. Bytes are split at `\n`, text as the stream splits it. `on_error` handles a stream that
+    cannot be read; lines already yielded stay. It cannot be a `Retry`.
 
     Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 

@@ -45,10 +45,11 @@ class CSVParser(_CSVReader):
 
     Take it for rows as lists, `parse_csv_as_dict` for names, and `read_csv` for columns, which Arrow parses. Takes
     pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row are
-    yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
-    `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`,
-    streams must be of text. `fmtparams` are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream
-    that cannot be read; rows already yielded stay. It cannot be a `Retry`.
+    yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`,
+    without the byte order mark with which UTF-8 may begin, as from a spreadsheet. `errors` handles invalid bytes, as
+    for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`, streams must be of text. `fmtparams`
+    are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read; rows already
+    yielded stay. It cannot be a `Retry`.
 
     Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an unknown encoding, and
     csv.Error, with the number of the line, for invalid CSV.

@@ -28,7 +28,7 @@ from ...registry import (
 from ...storage.reading import open_file, open_to_seek, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import MAX_BYTES
-from ...storage.streaming.streams import checked_path
+from ...storage.streaming.streams import checked_path, text_over
 from ...workers.threads import InThread, Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
@@ -271,9 +271,9 @@ class TextReader(IterDataPipe[dict[str, str]]):
     r"""Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
     Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
-    removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes paths and URLs of
-    fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines
-    already yielded stay.
+    removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
+    unless `drop_empty_lines` is False. Takes paths and URLs of fsspec; `storage_options` are options of the file
+    system. `on_error` handles a file that cannot be read; lines already yielded stay.
 
     Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
     in another encoding.
@@ -327,10 +327,8 @@ class TextReader(IterDataPipe[dict[str, str]]):
         path = origin_of(item).url
         self._path, self._lines, self._part = path, Tally(), ""
         beside = {"path": path} if self.include_paths else {}
-        opened, encoding = self._opened(item, path), self.encoding
-        if self._part and item.start and codecs.lookup(encoding).name == "utf-8-sig":
-            encoding = "utf-8"  # the mark is at the beginning of a file only
-        with io.TextIOWrapper(opened, encoding, newline="\n") as lines:
+        from_start = not isinstance(item, FilePart) or item.start == 0
+        with text_over(self._opened(item, path), self.encoding, from_start=from_start, newline="\n") as lines:
             for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}

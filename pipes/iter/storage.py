@@ -81,10 +81,11 @@ class FSSpecFileOpener(Opener):
     """Yield the URL and the stream of each file.
 
     Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
-    `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
-    as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Options of the file system, such as
-    `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and
-    endpoints come from the environment. A stream stays readable until it is dropped, which closes it.
+    `"r"`, `"rt"` or `"t"` for text, without the byte order mark of UTF-8, `"rb"` or `"b"` for bytes. `kwargs_for_open`
+    are arguments for opening a file, such as `encoding` or `compression`. `on_error` handles a file that cannot be
+    opened. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in torchdata, as
+    further arguments; without them credentials and endpoints come from the environment. A stream stays readable until
+    it is dropped, which closes it.
 
     Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 

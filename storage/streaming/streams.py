@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gzip
 import io
+import locale
 import os
 import weakref
 import zlib
@@ -32,6 +34,7 @@ __all__ = [
     "is_binary",
     "is_damage",
     "stream_over",
+    "text_over",
 ]
 
 
@@ -164,7 +167,21 @@ def stream_over(
     if attempts is not None:
         raw.retry(attempts)
     stream = io.BufferedReader(raw)
-    return stream if text is None else io.TextIOWrapper(stream, **text)
+    return stream if text is None else text_over(stream, **text)
+
+
+def text_over(
+    stream: IO[bytes], encoding: str | None = None, *, from_start: bool = True, **arguments: Any
+) -> io.TextIOWrapper:
+    """Return a stream of the text in bytes; `arguments` are those of TextIOWrapper.
+
+    The byte order mark with which UTF-8 may begin, as from spreadsheets, is left out; one further on stays. Without
+    `from_start`, the bytes are a later part of a file.
+    """
+    known = locale.getpreferredencoding(False) if encoding in (None, "locale") else encoding
+    if codecs.lookup(known).name in ("utf-8", "utf-8-sig"):
+        encoding = "utf-8-sig" if from_start else "utf-8"
+    return io.TextIOWrapper(stream, encoding, **arguments)
 
 
 def is_binary(mode: str) -> bool:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import locale
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -119,9 +120,79 @@ def test_streams_of_every_kind_are_read(tmp_path: Path) -> None:
     chosen=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"]),
 )
 def test_lines_of_any_text_are_those_between_line_feeds(content: str, chosen: str) -> None:
-    expected = [line.rstrip("\r\n") for line in content.removesuffix("\n").split("\n")] if content else []
-    assert list(streams(content.encode(chosen)).readlines(decode=True, encoding=chosen, return_path=False)) == expected
-    assert list(streams(io.StringIO(content, newline="\n")).readlines(return_path=False)) == expected
+    text = content.removeprefix("\ufeff") if chosen == "utf-8" else content
+    for stream in (content.encode(chosen), io.StringIO(text, newline="\n")):
+        found = list(streams(stream).readlines(decode=True, encoding=chosen, return_path=False))
+        assert found == ([line.rstrip("\r\n") for line in text.removesuffix("\n").split("\n")] if text else [])
+
+
+OF_FILES: dict[str, Callable[[str], Any]] = {
+    "open_files": lambda path: IterableWrapper([path]).open_files(encoding="utf8").readlines(return_path=False),
+    "open_files_by_fsspec": lambda path: (
+        IterableWrapper([path])
+        .open_files_by_fsspec(mode="rt", kwargs_for_open={"encoding": "UTF-8"})
+        .readlines(return_path=False)
+    ),
+    "open_files_by_iopath": lambda path: (
+        IterableWrapper([path]).open_files_by_iopath(mode="r").readlines(return_path=False)
+    ),
+    "readlines": lambda path: (
+        IterableWrapper([path]).open_files(mode="b").readlines(decode=True, return_path=False, errors="strict")
+    ),
+    "parse_csv": lambda path: IterableWrapper([path]).open_files(mode="b").parse_csv().map(",".join),
+    "parse_csv_as_dict": lambda path: (
+        IterableWrapper([path]).open_files(mode="b").parse_csv_as_dict().flatmap(lambda row: [*row, *row.values()])
+    ),
+    "parse_csv of text": lambda path: IterableWrapper([path]).open_files(mode="r").parse_csv().map(",".join),
+    "read_text": lambda path: ps.read_text(path).map(lambda row: row["text"]),
+    "utf-8-sig": lambda path: ps.read_text(path, encoding="utf_8_sig").map(lambda row: row["text"]),
+    "routed_decode": lambda path: (
+        IterableWrapper([path]).open_files(mode="b").routed_decode().flatmap(lambda pair: pair[1].splitlines())
+    ),
+    "read_csv": lambda path: ps.read_csv(path).flatmap(lambda batch: [*batch.schema.names, *batch[0].to_pylist()]),
+    "in a local encoding": lambda path: IterableWrapper([path]).open_files(mode="t").readlines(return_path=False),
+}
+
+
+@pytest.mark.parametrize("reader", OF_FILES)
+def test_a_byte_order_mark_is_left_out_where_utf_8_begins_and_only_there(reader: str, tmp_path: Path) -> None:
+    if "local" in reader and locale.getpreferredencoding(False).lower() != "utf-8":
+        pytest.skip("the locale has another encoding")
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfl\xc3\xa4st\r\n\xef\xbb\xbf2\r\n")
+    assert list(OF_FILES[reader](str(path))) == ["läst", "\ufeff2"]
+    path.write_bytes(b"l\xc3\xa4st\n2\n")
+    assert [*map(str, OF_FILES[reader](str(path)))] == ["läst", "2"]
+    path.write_bytes(b"\xef\xbb\xbf")
+    if reader != "read_csv":
+        assert list(OF_FILES[reader](str(path))) == []
+
+
+def test_other_encodings_keep_their_first_letter(tmp_path: Path) -> None:
+    for encoding, text in (("latin-1", "ï»¿a"), ("utf-16", "a"), ("utf-16-le", "\ufeffa")):
+        (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+        assert [row["text"] for row in ps.read_text(tmp_path, encoding=encoding)] == [text]
+    assert list(streams(b"\xef\xbb\xbfa\n").readlines(return_path=False)) == [b"\xef\xbb\xbfa"]  # bytes stay
+
+
+def test_the_parts_of_a_file_keep_the_marks_within_it(tmp_path: Path) -> None:
+    lines = [f"\ufeffline {number}" for number in range(100)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8-sig")
+    for encoding in ("utf-8", "utf-8-sig"):
+        found = []
+        for part in range(7):
+            dp = (
+                IterableWrapper([str(tmp_path / "a.txt")]).shard_files("text", min_bytes=9).read_text(encoding=encoding)
+            )
+            ps.registry.apply_sharding(dp, 7, part)
+            found += [row["text"] for row in dp]
+        assert sorted(found) == sorted(lines)
+
+
+@pytest.mark.parametrize(("name", "value"), [("a.txt", "x"), ("a.cls", 7), ("a.json", {"a": 1})])
+def test_what_is_decoded_by_its_extension_has_no_mark(name: str, value: Any) -> None:
+    content = json.dumps(value).strip('"').encode("utf-8-sig")
+    assert list(streams(content).map(lambda pair: (name, pair[1])).routed_decode()) == [(name, value)]
 
 
 # CSV
