@@ -16,7 +16,17 @@ from .arrow_values import first_failing
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["Values", "array_of", "batch_of", "batch_of_frame", "is_frame", "listed", "rows_in"]
+__all__ = [
+    "Values",
+    "array_of",
+    "batch_of",
+    "batch_of_frame",
+    "by_fields",
+    "columns_of",
+    "is_frame",
+    "listed",
+    "rows_in",
+]
 
 Values = Any
 """An Arrow column, a tensor, a NumPy array, or a list of values."""
@@ -26,7 +36,8 @@ def array_of(values: Values, name: str) -> pa.Array:
     """Return tensors, arrays and other values as an Arrow array, without a copy where the type allows.
 
     The first dimension is the rows; more dimensions give Arrow's fixed-shape tensor type. Tensors on a device are
-    copied to main memory. A list of tensors or arrays of one shape and dtype is stacked; others become lists.
+    copied to main memory. A list of tensors or arrays of one shape and dtype is stacked; others become lists. NumPy's
+    records become structs.
 
     Raises ValueError and TypeError, which name the column, for values without a dimension, for dtypes that Arrow lacks,
     and, with the row, for values that `pyarrow.array` refuses.
@@ -79,6 +90,22 @@ def batch_of(columns: Mapping[str, Values]) -> pa.RecordBatch:
     arrays = {name: array_of(values, name) for name, values in columns.items()}
     rows_in(arrays)
     return pa.RecordBatch.from_arrays([*arrays.values()], names=[*arrays])
+
+
+def by_fields(value: Any) -> Any:
+    """Return the values of NumPy's records, or of one, by the names of their fields; other values as they are.
+
+    >>> by_fields(np.zeros(2, [("x", "f4"), ("y", "i8")]))["y"].tolist()
+    [0, 0]
+    """
+    names = value.dtype.names if isinstance(value, (np.ndarray, np.void)) else None
+    return {name: value[name] for name in names} if names else value
+
+
+def columns_of(array: Any) -> dict[str, Any]:
+    """Return an array as the column `"data"`, or a structured one as a column for each field."""
+    fields = by_fields(array)
+    return {"data": array} if fields is array else fields
 
 
 def is_frame(item: object) -> bool:
@@ -165,6 +192,8 @@ def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
     if values.dtype.kind == "c" or values.dtype.char == "g":
         raise TypeError(f"column {name!r}: Arrow has no type for an array of {values.dtype}")
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.dtype.names:
+        return _of_records(values, name)
     if values.ndim == 1:
         return _of_values(values, name)
     if values.dtype.kind not in "biufmM":
@@ -173,6 +202,18 @@ def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
     shape = values.shape[1:]
     rows = pa.Array.from_buffers(pa.list_(numbers.type, prod(shape)), len(values), [None], children=[numbers])
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(numbers.type, shape), rows)
+
+
+def _of_records(values: np.ndarray, name: str) -> pa.Array:
+    """Return records as structs, in lists for the dimensions after the first."""
+    import pyarrow as pa
+
+    columns = {field: _of_ndarray(column, f"{name}.{field}") for field, column in by_fields(values.reshape(-1)).items()}
+    array = pa.StructArray.from_arrays([*columns.values()], [*columns])
+    for axis in range(values.ndim - 1, 0, -1):
+        offsets = np.arange(prod(values.shape[:axis]) + 1) * values.shape[axis]
+        array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), array)
+    return array
 
 
 def _of_values(values: Any, name: str) -> pa.Array:
@@ -191,7 +232,7 @@ def _of_values(values: Any, name: str) -> pa.Array:
 
 def _are_nested(values: Sequence[Any]) -> bool:
     """Say whether values include tensors or containers; checks the set of types, since values are many."""
-    nested = (torch.Tensor, np.ndarray, list, tuple, Mapping)
+    nested = (torch.Tensor, np.ndarray, np.void, list, tuple, Mapping)
     return any(issubclass(kind, nested) for kind in {*map(type, values)})
 
 
@@ -216,8 +257,11 @@ def _are_alike(values: list[Any]) -> bool:
 
 def _as_lists(value: Any) -> Any:
     """Return a value as pyarrow takes it, with one-dimensional arrays."""
+    value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(value, np.ndarray):
-        return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_as_lists, value)]
+        return value if value.ndim == 1 and not value.dtype.names else [*map(_as_lists, value)]
+    if isinstance(value, np.void):
+        value = by_fields(value)
     if isinstance(value, (list, tuple)):
         return [*map(_as_lists, value)] if _are_nested(value) else value
     if isinstance(value, dict):

@@ -52,7 +52,9 @@ def encoded(extension: str, value: Any) -> bytes:
 
 
 def _json_default(value: object) -> Any:
-    """Return a NumPy scalar as a Python one, for JSON."""
+    """Return a NumPy scalar as a Python one, and a record as a dict of its fields, for JSON."""
+    if isinstance(value, np.void) and value.dtype.names:
+        return {name: value[name] for name in value.dtype.names}
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"JSON has no {type(value).__name__}, only numbers, text, bool, None, dicts and lists")

@@ -35,7 +35,7 @@ from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
 from ..columns.origins import FilePart, origin_of
 from ..columns.text_parts import has_plain_line_ends, lines_in_range
-from ..columns.to_arrow import batch_of
+from ..columns.to_arrow import batch_of, columns_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
 from .decode import ImageDecoder
@@ -182,10 +182,10 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
 class NumpyReader(WholeFileReader["pa.RecordBatch"], OneSchema["pa.RecordBatch"]):
     """Yield a `pyarrow.RecordBatch` for each NumPy file; the rows are the first dimension of its arrays.
 
-    A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
-    column of more than one dimension has Arrow's fixed-shape tensor type, which `to_tensors` converts without a copy.
-    With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
-    have `max_bytes`, or a hundred times the bytes of the file if that is more.
+    A `.npy` file has the column `"data"`, or a structured one its fields, a `.npz` file its arrays by their names, all
+    with the same number of rows. A column of more than one dimension has Arrow's fixed-shape tensor type, which
+    `to_tensors` converts without a copy. With `include_paths` there is a column `"path"` too. Takes paths and URLs of
+    fsspec. The arrays of a `.npz` file may have `max_bytes`, or a hundred times the bytes of the file if that is more.
 
     Up to `workers` threads read; the order stays. `workers="auto"`, `storage_options` and `on_error` are as for
     `read_images`.
@@ -246,7 +246,7 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"], OneSchema["pa.RecordBatch"]
         if not content.startswith((b"\x93NUMPY", b"PK")):  # NumPy would take it for a pickle
             raise ValueError(f"this is not a NumPy file: it begins with {content[:6]!r}")
         loaded = arrays_in(content, self.max_bytes)
-        columns = {"data": loaded} if isinstance(loaded, np.ndarray) else loaded
+        columns = columns_of(loaded) if isinstance(loaded, np.ndarray) else loaded
         if self.include_paths and "path" in columns:
             raise ValueError("the file has an array 'path', which include_paths would replace")
         batch = batch_of(columns)

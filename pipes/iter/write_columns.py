@@ -35,10 +35,11 @@ class ParquetWriter(TableWriter):
     for other programs.
 
     An item is a batch or a row. A batch is a `pyarrow.RecordBatch`, a `pyarrow.Table`, or a dict of tensors, arrays and
-    lists with a value for each row. A row is a dict. `batched` says which of the two a dict is. Without it, the chain
-    decides: after `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as
-    after `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing
-    else is then an error.
+    lists with a value for each row. A row is a dict. A structured array of NumPy is a batch, and a record of one a row:
+    their fields are the columns. `batched` says which of the two a dict is. Without it, the chain decides: after
+    `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as after
+    `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing else
+    is then an error.
 
     Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
     So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become

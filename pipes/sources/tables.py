@@ -15,7 +15,7 @@ from ...errors.optional import require
 from ...registry import IterDataPipe
 from ..bases.rows.column_reader import BATCH_SIZE
 from ..columns.rows_or_batches import giving_rows
-from ..columns.to_arrow import batch_of, batch_of_frame
+from ..columns.to_arrow import batch_of, batch_of_frame, columns_of
 from ..iter.create import IterableWrapper
 from ..iter.rebatch import Rebatcher
 from ..map.create import SequenceWrapper
@@ -105,9 +105,9 @@ def from_numpy(
 ) -> IterDataPipe[pa.RecordBatch]:
     """Return a pipe of record batches, of `batch_size` rows, from NumPy arrays, not copied where Arrow can share them.
 
-    The first dimension is the rows. An array, or several in sequence, become the column `"data"`; a dict has an array
-    per column. Columns of more dimensions have Arrow's fixed-shape tensor type, which `to_tensors` converts without a
-    copy. Tensors work as well.
+    The first dimension is the rows. An array, or several in sequence, become the column `"data"`, or, if structured, a
+    column for each field; a dict has an array per column. Columns of more dimensions have Arrow's fixed-shape tensor
+    type, which `to_tensors` converts without a copy. Tensors work as well.
 
     Raises TypeError for other types and for dtypes that Arrow lacks, ValueError for an array without a dimension and
     for columns of different lengths.
@@ -121,7 +121,7 @@ def from_numpy(
     if isinstance(arrays, Mapping):
         some: list[Mapping[str, Any]] = [arrays]
     else:
-        some = [{"data": array} for array in (arrays if isinstance(arrays, (list, tuple)) else [arrays])]
+        some = [columns_of(array) for array in (arrays if isinstance(arrays, (list, tuple)) else [arrays])]
     for columns in some:
         for name, array in columns.items():
             if not isinstance(array, (np.ndarray, torch.Tensor)):

@@ -6,6 +6,8 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from ....errors.notes import add_note
 from ....registry import IterDataPipe, OnError, Reading, add_error_context, expect_whole, own
 from ...columns.arrow_values import first_failing
@@ -13,7 +15,7 @@ from ...columns.batch_rows import sliced
 from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch
 from ...columns.schema import schema_of_text, schema_text
 from ...columns.times import times_of, with_times
-from ...columns.to_arrow import rows_in
+from ...columns.to_arrow import by_fields, rows_in
 from ...columns.writing import bytes_in, columns_of_rows, fitted, table_of
 from .write_shards import BYTES_PER_FILE, Mode, ShardWriter
 
@@ -88,7 +90,10 @@ class RowWriter(ShardWriter, Generic[P]):
         while self._rest is None:
             rows: list[Numbered] = []
             for number, item in items:
-                of_row = isinstance(item, Mapping) and not is_batch(item, self._dicts_are_batches)
+                if (fields := by_fields(item)) is item:
+                    of_row = isinstance(item, Mapping) and not is_batch(item, self._dicts_are_batches)
+                else:
+                    of_row, item = isinstance(item, np.void), fields
                 before = True if rows else self.of_rows
                 if before not in (None, of_row):
                     self._refuse(_mixed(of_row), number, item)
