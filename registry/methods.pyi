@@ -2111,9 +2111,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `delimiter=";"`, `column_names`, `column_types` or `block_size`. Without a `delimiter`, it is the tab in files
         named `.tsv`, and else the comma.
 
-        Types are inferred from the first block, unless `column_types` gives them. A file is read from its start: resuming
-        reads it again up to the place, and skipping a damaged row leaves out the rest. A file that is not on disk is copied
-        first, to memory or, from 32 MB on, to a temporary file.
+        Types are inferred from the first block, unless `column_types` gives them. A file that is empty, or blank, has no
+        rows, whatever the columns of the others. A file is read from its start: resuming reads it again up to the place,
+        and skipping a damaged row leaves out the rest. A file that is not on disk is copied first, to memory or, from 32 MB
+        on, to a temporary file.
 
         Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with too many or too few values, or a value of
         another type.
@@ -2350,10 +2351,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_files.NumpyReader:
         """Yield a `pyarrow.RecordBatch` for each NumPy file; the rows are the first dimension of its arrays.
 
-        A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
-        column of more than one dimension has Arrow's fixed-shape tensor type, which `to_tensors` converts without a copy.
-        With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
-        have `max_bytes`, or a hundred times the bytes of the file if that is more.
+        A `.npy` file has the column `"data"`, or a structured one its fields, a `.npz` file its arrays by their names, all
+        with the same number of rows. A column of more than one dimension has Arrow's fixed-shape tensor type, which
+        `to_tensors` converts without a copy. With `include_paths` there is a column `"path"` too. Takes paths and URLs of
+        fsspec. The arrays of a `.npz` file may have `max_bytes`, or a hundred times the bytes of the file if that is more.
 
         Up to `workers` threads read; the order stays. `workers="auto"`, `storage_options` and `on_error` are as for
         `read_images`.
@@ -3371,10 +3372,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         for other programs.
 
         An item is a batch or a row. A batch is a `pyarrow.RecordBatch`, a `pyarrow.Table`, or a dict of tensors, arrays and
-        lists with a value for each row. A row is a dict. `batched` says which of the two a dict is. Without it, the chain
-        decides: after `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as
-        after `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing
-        else is then an error.
+        lists with a value for each row. A row is a dict. A structured array of NumPy is a batch, and a record of one a row:
+        their fields are the columns. `batched` says which of the two a dict is. Without it, the chain decides: after
+        `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as after
+        `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing else
+        is then an error.
 
         Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
         So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become

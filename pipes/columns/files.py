@@ -18,7 +18,7 @@ from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
-from .formats import FORMATS, TEXT, ColumnFormat, ParquetFormat
+from .formats import FORMATS, TEXT, ColumnFormat, NoRows, ParquetFormat
 from .origins import FilePart, known_values, origin_of, part_name
 from .text_parts import text_part
 
@@ -45,6 +45,8 @@ class ColumnFile:
     Without `columns` all are read; without `target` types are those of the file. `known` is what another part of the
     file told: the footer of a Parquet file, or the schema of a text file. While the file is open it is in `among`, so
     that another thread can give it up.
+
+    A text file that is empty has no columns and no parts.
 
     Raises KeyError for an unknown column, and pyarrow's error for a file of another format.
     """
@@ -86,6 +88,9 @@ class ColumnFile:
             own = [field for field in self.content.schema if field.name not in self._known]
             fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
             self._available = pa.schema(fields, self.content.schema.metadata)
+            self.is_empty = isinstance(self.content, NoRows) and not self.content.schema.names
+            if self.is_empty and not target:  # it has none of the columns
+                columns, filter = (), None
             self.whole_schema = self._available if target is None else target
             self._wanted = [*(self.whole_schema.names if columns is None else columns)]
             if missing := [name for name in self._wanted if name not in self.whole_schema.names]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "FORMATS",
     "TEXT",
     "ColumnFormat",
+    "NoRows",
     "ParquetFormat",
     "check_options",
     "expect_all_rows",
@@ -30,6 +32,9 @@ BLOCK_SIZE = 2**20
 
 TEXT = ("csv", "json")
 """The formats that are text."""
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+"""Bytes that are no rows: a byte order mark, and blanks."""
 
 _ROWS_AT_A_TIME = 64
 """Rows per step in the search for the damage in a column."""
@@ -64,6 +69,19 @@ class ColumnFormat:
     def _opened(self) -> pa.NativeFile:
         self._streams.append(self._open_stream())
         return self._streams[-1]
+
+
+class NoRows(ColumnFormat):
+    """A text file, or a part of one, that is empty: without columns unless another part tells them."""
+
+    goes_on = False
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._streams = []
+        self.schema = schema
+
+    def parts(self, first: int) -> Iterable[int]:
+        return ()
 
 
 class ParquetFormat(ColumnFormat):
@@ -331,10 +349,28 @@ def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, A
     return (IpcFileFormat if beginning == b"ARROW1" else IpcStreamFormat)(open_stream, options)
 
 
+def _text_format(
+    kind: type[_Streamed],
+    open_stream: Callable[[], pa.NativeFile],
+    options: Mapping[str, Any],
+    schema: pa.Schema | None = None,
+) -> ColumnFormat:
+    """Return the format of a text file, which may be empty, or have blank lines only."""
+    import pyarrow as pa
+
+    try:
+        return kind(open_stream, options, schema)
+    except pa.ArrowInvalid:
+        with open_stream() as stream:
+            if any(block.strip(_BLANK) for block in iter(partial(stream.read, BLOCK_SIZE), b"")):
+                raise
+        return NoRows(pa.schema([]))
+
+
 FORMATS: dict[str, Callable[..., ColumnFormat]] = {
     "parquet": ParquetFormat,
-    "csv": CsvFormat,
-    "json": JsonFormat,
+    "csv": partial(_text_format, CsvFormat),
+    "json": partial(_text_format, JsonFormat),
     "ipc": ipc_format,
     "orc": OrcFormat,
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from .formats import BLOCK_SIZE, FORMATS, ColumnFormat
+from .formats import BLOCK_SIZE, FORMATS, ColumnFormat, NoRows
 from .origins import FilePart
 
 if TYPE_CHECKING:
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["has_plain_line_ends", "lines_in_range", "text_part"]
 
 _LONGEST_LINE = 64 * 2**20
-
-
-class _NoRows(ColumnFormat):
-    """A part of a file with empty lines only, which pyarrow does not take for JSON."""
-
-    goes_on = False
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._streams = []
-        self.schema = schema
-
-    def parts(self, first: int) -> Iterable[int]:
-        return ()
 
 
 def _is_divisible(options: Mapping[str, Any]) -> bool:
@@ -70,6 +57,8 @@ def text_part(
         first = _blocks(file, 0, min(2 * block_size, size), size, block_size)  # a first line may begin the second
         with closing(FORMATS[kind](partial(pa.BufferReader, first), options)) as whole:
             schema = whole.schema
+        if not schema.names:
+            raise ValueError("the first blocks of the file are blank: put sharding_filter in place of shard_files")
     given: dict[str, Any]
     if kind == "csv":
         given = {"column_types": dict(zip(schema.names, schema.types, strict=True))}
@@ -88,7 +77,7 @@ def text_part(
             "line ends: put sharding_filter in place of shard_files"
         )
     if not lines.strip(b"\r\n" if kind == "csv" else None):
-        return _NoRows(schema)
+        return NoRows(schema)
     return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given}, schema)
 
 

@@ -52,9 +52,10 @@ class CsvReader(ColumnReader):
     `delimiter=";"`, `column_names`, `column_types` or `block_size`. Without a `delimiter`, it is the tab in files
     named `.tsv`, and else the comma.
 
-    Types are inferred from the first block, unless `column_types` gives them. A file is read from its start: resuming
-    reads it again up to the place, and skipping a damaged row leaves out the rest. A file that is not on disk is copied
-    first, to memory or, from 32 MB on, to a temporary file.
+    Types are inferred from the first block, unless `column_types` gives them. A file that is empty, or blank, has no
+    rows, whatever the columns of the others. A file is read from its start: resuming reads it again up to the place,
+    and skipping a damaged row leaves out the rest. A file that is not on disk is copied first, to memory or, from 32 MB
+    on, to a temporary file.
 
     Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with too many or too few values, or a value of
     another type.

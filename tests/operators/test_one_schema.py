@@ -259,5 +259,5 @@ def test_no_files_give_no_rows_with_unify(shards: int) -> None:
     dp = ps.iter.IterableWrapper([]).sharding_filter().read_parquet(unify=True)
     with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_shards=shards)) as loader:
         assert list(loader) == []
-    with pytest.raises(ValueError, match="there is no file, so no schema"):
+    with pytest.raises(ValueError, match="there is no file, or only empty ones, so no schema"):
         dp.schema()

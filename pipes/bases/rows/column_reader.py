@@ -128,7 +128,7 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
             return None if is_empty else (origin_of(item).url, file.schema if target is None else target)
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the batches: only the start or the end of the first file is read.
+        """Return the schema of the batches: only the start or the end of the first file is read, unless it is empty.
 
         With `unify=True`, of every file, in all shards.
 
@@ -138,8 +138,9 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
         target = self._unified(files)
         for item in all_items(self.source, f"read_{self.kind}"):
             with closing(self._column_file(item, files, self._filter, target)) as file:
-                return file.schema
-        raise ValueError("there is no file, so no schema")
+                if target is not None or not file.is_empty:
+                    return file.schema
+        raise ValueError("there is no file, or only empty ones, so no schema")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if isinstance(self.unify, bool):
