@@ -18,8 +18,10 @@ from torch.distributed.checkpoint.storage import WriteResult
 from ..errors.secrets import Options, without_secrets
 from ..storage.addresses import address_of
 from ..storage.file_systems import locate, move_file
+from ..storage.listing import folder_at, names_beginning
 from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import is_of_torchs_zips, verify
+from ..storage.writing import remove_file
 from .files import reading, writing
 
 __all__ = ["StorageReader", "StorageWriter"]
@@ -116,7 +118,7 @@ class _Files(FileSystemBase):
             raise
 
     def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:
-        return f"{checked_path(path).rstrip('/')}/{suffix}"
+        return folder_at(checked_path(path)) + suffix
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         move_file(self._file_system, checked_path(path), checked_path(new_path))
@@ -137,7 +139,6 @@ class _Files(FileSystemBase):
 
     def remove_others(self, folder: str, names: set[str]) -> None:
         """Remove the files of other saves, finished or not."""
-        self._file_system.invalidate_cache()
-        for path in self._file_system.ls(folder, detail=False):
-            if path.endswith(_OF_DATA) and path.rpartition("/")[2] not in names:
-                self._file_system.rm_file(path)
+        for name in names_beginning(folder_at(folder), self._options):
+            if name.endswith(_OF_DATA) and name not in names:
+                remove_file(self.concat_path(folder, name), self._options)

@@ -19,7 +19,7 @@ from .stores import asked, is_lost, store_of
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["Pages", "files_below", "names_beginning"]
+__all__ = ["Pages", "files_below", "folder_at", "is_listed_as_named", "names_beginning"]
 
 _PAGE = 1000
 """How many objects S3 lists per response."""
@@ -32,10 +32,20 @@ def files_below(url: str, options: Mapping[str, Any], counted_by: ErrorPolicy | 
     """
     address = address_of(url, options)
     if address.of_amazon:
-        yield from _objects_below(address_of(f"{url.rstrip('/')}/", options), url, counted_by)
+        yield from _objects_below(address_of(folder_at(url), options), url, counted_by)
         return
     wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=counted_by).wrap
     yield from wrap(lambda url: in_plain_words(url, _found, address))(url)
+
+
+def is_listed_as_named(address: Address) -> bool:
+    """Say whether s3fs lists the folder at an address: it takes slashes at an end of a key for nothing."""
+    return not address.of_amazon or not (address.key.startswith("/") or address.key.endswith("//"))
+
+
+def folder_at(url: str) -> str:
+    """Return the URL of a folder with a slash at its end; in S3, each further one is a part of the name."""
+    return url if url.endswith("/") else f"{url}/"
 
 
 def _objects_below(prefix: Address, name: str, counted_by: ErrorPolicy | None) -> Iterator[str]:

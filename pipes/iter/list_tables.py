@@ -14,7 +14,7 @@ from ...registry import ErrorPolicy, OnError, functional_datapipe
 from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import is_file, locate, urls_below
-from ...storage.listing import files_below
+from ...storage.listing import files_below, is_listed_as_named
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ..bases.listers_and_openers import Lister, Roots, files_in, matches
@@ -36,9 +36,9 @@ class TableFileLister(Lister):
 
     Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
     or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. A file
-    or folder of the very name comes before a pattern. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`,
-    `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders, files with the endings of the kind are listed, in
-    upper or lower case:
+    or folder of the very name comes before a pattern; a key of S3 that begins with a slash is no pattern. `kind` is
+    `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders,
+    files with the endings of the kind are listed, in upper or lower case:
 
     - `"parquet"`: parquet, parq, pq
     - `"csv"`: csv, tsv; `"json"`: json, jsonl, ndjson; each also with gz, bz2, zst or lz4 after it
@@ -126,7 +126,8 @@ class TableFileLister(Lister):
         if not root.endswith("/") and wrap(partial(is_file, address, file_system))(path):
             return iter([root])
         # A folder of this very name comes before a pattern, as on a disk.
-        if re.search(r"[*?\[]", path) and not wrap(lambda path: in_plain_words(root, file_system.isdir, path))(path):
+        may_be_pattern = re.search(r"[*?\[]", path) and is_listed_as_named(address)
+        if may_be_pattern and not wrap(lambda path: in_plain_words(root, file_system.isdir, path))(path):
             found = wrap(lambda path: in_plain_words(root, file_system.glob, path, detail=True))(path)
             names = [name for name, entry in found.items() if entry["type"] == "file"]
             if not names:

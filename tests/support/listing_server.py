@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from serving import serving
 
-__all__ = ["serving_lists"]
+__all__ = ["escaped", "serving_lists"]
 
 PAGE = 1000
 """Keys in an answer."""
@@ -50,15 +50,15 @@ class Handler(BaseHTTPRequestHandler):
         found = [key for key in keys[start : start + int(asked.get("max-keys", PAGE))] if key.startswith(prefix)]
         following = keys[start + len(found)] if found and start + len(found) < len(keys) else None
         is_cut = following is not None and following.startswith(prefix)
-        written = quote if asked.get("encoding-type") == "url" else _escaped
+        written = quote if asked.get("encoding-type") == "url" else escaped
         body = ANSWER.format(
             bucket=bucket,
             count=len(found),
             objects="".join(OBJECT.format(key=written(key), size=self.buckets[bucket][key]) for key in found),
             more=str(is_cut).lower(),
-            token=f"<NextContinuationToken>{_escaped(found[-1])}</NextContinuationToken>" if is_cut else "",
+            token=f"<NextContinuationToken>{escaped(found[-1])}</NextContinuationToken>" if is_cut else "",
         ).encode()
-        if written is _escaped:
+        if written is escaped:
             body = body.replace(b"<EncodingType>url</EncodingType>", b"")
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -69,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def _escaped(key: str) -> str:
+def escaped(key: str) -> str:
     return "".join(f"&#{ord(letter)};" if letter in "<>&\"'" or letter < " " else letter for letter in key)
 
 
