@@ -25,6 +25,7 @@ __all__ = [
     "expect_decoder",
     "expect_size",
     "faster_decoding",
+    "opened_image",
     "pillow_image",
     "pixels_of",
     "usable",
@@ -169,7 +170,7 @@ def pixels_of(data: bytes, mode: str, decoder: str = "auto", size: Size | None =
         except (ValueError, RuntimeError) as error:
             if decoder == name:
                 raise OSError(f"{name} cannot decode it, and 'auto' would leave it to Pillow: {error}") from error
-    with _opened(data) as image:
+    with opened_image(data) as image:
         wanted = _wanted(image.height, image.width, size)
         pixels = np.asarray(_converted(image, mode, wanted))
     return _resized(pixels.reshape(*pixels.shape[:2], -1), wanted)
@@ -197,7 +198,7 @@ def _fast(name: str, data: bytes, mode: str, size: Size | None, whole: bool) -> 
 
 def pillow_image(data: bytes, mode: str, size: Size | None = None) -> Any:
     """Return an image of Pillow's, in a size where one is given."""
-    with _opened(data) as image:
+    with opened_image(data) as image:
         wanted = _wanted(image.height, image.width, size)
         converted = _converted(image, mode, wanted)
         return converted if size is None else converted.resize(wanted[::-1], _pillow().Resampling.BILINEAR)
@@ -212,15 +213,15 @@ def _pillow() -> Any:
 
 
 @contextmanager
-def _opened(data: bytes) -> Iterator[Any]:
+def opened_image(data: bytes) -> Iterator[Any]:
     """Open an image and read only its header, for the size and mode."""
     try:
         with _pillow().open(io.BytesIO(data)) as image:
             if _is_deep(image):
                 raise ValueError(
                     f"the image has more than 8 bits for each channel ({image.format}), which every image spec would "
-                    "cut off: decode it by a function of your own, as with torchvision.io.decode_image, which keeps "
-                    "16 bits: give it to routed_decode as the first handler"
+                    "cut off: give a function that keeps them to routed_decode as the first handler, as one that calls "
+                    "torchvision.io.decode_image for PNGs"
                 )
             yield image
     except SyntaxError as error:  # Pillow raises it for some broken PNGs

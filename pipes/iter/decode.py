@@ -150,9 +150,9 @@ class ImageDecoder:
     in an animated GIF, the first is taken. Raises OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
     truncated or corrupt image, or one that the named decoder cannot decode. Raises ValueError for an image with more
     than 8 bits per channel, in grey or in colours, which all specs would truncate: a handler of your own, before this
-    one, decodes it, as by `torchvision.io.decode_image`. Raises ValueError for an image so narrow that a shorter side
-    of `size` would make more than 89 million pixels. At construction, raises ValueError for an
-    unknown spec or decoder, and ImportError for one that does not work here.
+    one, decodes it, as by `torchvision.io.decode_image` for PNGs. Raises ValueError for an image so narrow that a
+    shorter side of `size` would make more than 89 million pixels. At construction, raises ValueError for an unknown
+    spec or decoder, and ImportError for one that does not work here.
 
     >>> ImageDecoder("torchrgb8", size=(8, 8)).size
     (8, 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 import penstock as ps
 from archives import tar_of
+from deep_images import png_of
 from penstock.datasets import facts
 from penstock.datasets.facts import labels
 from penstock.datasets.vision import images
@@ -64,6 +66,14 @@ def test_masks_keep_the_indices_of_a_palette(installed: bool) -> None:
     mask = decoded_mask(image_file(3, (4, 5), "P"))
     assert mask.shape == (1, 5, 4)
     assert mask.max() < 4
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_images_and_masks_of_16_bits_are_errors(channels: int) -> None:
+    content = png_of(np.full((2, 3, channels), 32898))
+    for decode in (decoded, decoded_mask, partial(decoded, mode=None)):
+        with pytest.raises(ValueError, match="more than 8 bits for each channel"):
+            decode(content)
 
 
 def test_a_torchvision_that_does_not_load_is_none() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import io
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 
-from ...errors.optional import require
-from ...pipes.files.images import pixels_of
+from ...pipes.files.images import opened_image, pixels_of
 
 __all__ = ["as_boxes", "as_image", "as_mask", "decoded", "decoded_mask"]
 
@@ -51,22 +49,18 @@ def decoded(content: bytes, mode: str | None = "RGB") -> torch.Tensor:
     """Return the image in the bytes of a file, converted to a mode of Pillow's: with None, grey images stay grey.
 
     JPEGs are decoded by the fastest decoder that is installed: values differ from Pillow's by 1 at most. Raises OSError
-    for bytes that are no image, or a part of one.
+    for bytes that are no image, or a part of one, and ValueError for more than 8 bits in each channel.
     """
     if mode is None:
-        with _opened(content) as image:
+        with opened_image(content) as image:
             mode = "L" if image.mode == "L" else "RGB"
     return as_image(np.moveaxis(pixels_of(content, mode), -1, 0))
 
 
 def decoded_mask(content: bytes) -> torch.Tensor:
     """Return the mask in the bytes of a file: its values, which are indices where the file has a palette."""
-    with _opened(content) as image:
+    with opened_image(content) as image:
         return as_mask(np.asarray(image if image.mode in ("L", "P") else image.convert("L")))
-
-
-def _opened(content: bytes) -> Any:
-    return require("PIL.Image", "image").open(io.BytesIO(content))
 
 
 def _copied(pixels: Any) -> torch.Tensor:
