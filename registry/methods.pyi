@@ -399,8 +399,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `tarfile.TarFile` or `zipfile.ZipFile` replaces the stream; `load_from_tar` and `load_from_zip` yield the files in
         them. A zip that cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. A stream can seek
         where the compressed one can; seeking back decompresses again. A dropped stream is closed, and the compressed one
-        with it. One read may return `max_bytes`, or a hundred times the compressed bytes; beyond that it raises ValueError.
-        The same bound holds for a file of an open zip.
+        with it. One call, such as `read` or `readline`, may return `max_bytes`, or a hundred times the compressed bytes;
+        beyond that it raises ValueError. The same bound holds for a file of an open zip.
 
         `on_error` handles a file of unknown compression; it cannot be a `Retry`. Damage shows when the stream is read:
         OSError, or zipfile.BadZipFile for a zip, with the path of the file.
@@ -1822,6 +1822,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         errors: str = 'ignore',
         return_path: bool = False,
         as_tuple: bool = False,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
         **fmtparams: typing.Any,
     ) -> penstock.pipes.iter.parse.CSVParser:
@@ -1831,9 +1832,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row are
         yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`,
         without the byte order mark with which UTF-8 may begin, as from a spreadsheet. `errors` handles invalid bytes, as
-        for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`, streams must be of text. `fmtparams`
-        are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read; rows already
-        yielded stay. It cannot be a `Retry`.
+        for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`, streams must be of text. A line may
+        have `max_bytes` characters; beyond that it raises ValueError. `fmtparams` are arguments of `csv.reader`, such as
+        `delimiter`. `on_error` handles a stream that cannot be read; rows already yielded stay. It cannot be a `Retry`.
 
         Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an unknown encoding, and
         csv.Error, with the number of the line, for invalid CSV.
@@ -1853,6 +1854,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         encoding: str = 'utf-8',
         errors: str = 'ignore',
         return_path: bool = False,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
         **fmtparams: typing.Any,
     ) -> penstock.pipes.iter.parse.CSVDictParser:
@@ -2450,6 +2452,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         encoding: str = 'utf-8',
         drop_empty_lines: bool = True,
+        max_bytes: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_files.TextReader:
@@ -2457,8 +2460,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
         removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
-        unless `drop_empty_lines` is False. Takes paths and URLs of fsspec; `storage_options` are options of the file
-        system. `on_error` handles a file that cannot be read; lines already yielded stay.
+        unless `drop_empty_lines` is False. A line may have `max_bytes` characters; beyond that it raises ValueError. Takes
+        paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines already yielded stay.
 
         Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
         in another encoding.
@@ -2482,6 +2485,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         encoding: str = 'utf-8',
         errors: str = 'ignore',
         return_path: bool = True,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.lines.LineReader:
         """Yield the path and the line for each line of each stream; with `return_path=False` the line alone.
@@ -2490,8 +2494,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         and a stream, which is closed at its end. The first `skip_lines` of each stream are left out. Line ends are removed,
         unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`, without
         the byte order mark with which UTF-8 may begin. `errors` handles invalid bytes, as for `bytes.decode`: the default,
-        `"ignore"`, drops them. Bytes are split at `\\n`, text as the stream splits it. `on_error` handles a stream that
-        cannot be read; lines already yielded stay. It cannot be a `Retry`.
+        `"ignore"`, drops them. Bytes are split at `\\n`, text as the stream splits it. A line may have `max_bytes` bytes, or
+        as many characters of text; beyond that it raises ValueError. `on_error` handles a stream that cannot be read; lines
+        already yielded stay. It cannot be a `Retry`.
 
         Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 

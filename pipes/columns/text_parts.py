@@ -10,6 +10,7 @@ from contextlib import closing
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
+from ...storage.streaming.decompression_limit import LINE_BYTES
 from .formats import BLOCK_SIZE, FORMATS, ColumnFormat, NoRows
 from .origins import FilePart
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["has_plain_line_ends", "lines_in_range", "text_part"]
-
-_LONGEST_LINE = 64 * 2**20
 
 
 def _is_divisible(options: Mapping[str, Any]) -> bool:
@@ -145,10 +144,10 @@ def _expect_size(file: IO[bytes], size: int) -> None:
 
 
 def _rest_of_line(file: IO[bytes]) -> bytes:
-    rest = file.readline(_LONGEST_LINE)
-    if len(rest) == _LONGEST_LINE and not rest.endswith(b"\n"):
+    rest = file.readline(LINE_BYTES)
+    if len(rest) == LINE_BYTES and not rest.endswith(b"\n"):
         raise ValueError(
-            f"a line has more than {_LONGEST_LINE // 2**20} MiB, so the file is not divided among readers: put "
+            f"a line has more than {LINE_BYTES // 2**20} MiB, so the file is not divided among readers: put "
             "sharding_filter in place of shard_files"
         )
     return rest

@@ -10,10 +10,9 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
-from ...errors.notes import add_note
 from ...errors.optional import zstandard
 from ...errors.secrets import without_secrets
-from ...storage.streaming.decompression_limit import TooLarge, expect_within_limit
+from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import ClosedWhenDropped, can_seek, stream_over
 
 __all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
@@ -38,16 +37,15 @@ class _Decompressed(ClosedWhenDropped):
 
     def __init__(self, file: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float) -> None:
         super().__init__(file, name, None)
-        self._max_bytes = max_bytes
-        self.taken = 0
-        """How many compressed bytes were read."""
+        self.bound = Bound(self.name, max_bytes)
         self._new_decompressor = new_decompressor
         self._start = file.tell() if can_seek(file) else None
         self._decompressor: Any = None
         self._at = 0
 
     def readinto(self, buffer: Any) -> int:
-        content = self._next(len(buffer))
+        content = self._next(min(len(buffer), _CHUNK))
+        self.bound.add(content)
         buffer[: len(content)] = content
         return len(content)
 
@@ -56,11 +54,7 @@ class _Decompressed(ClosedWhenDropped):
         while piece := self._next(_CHUNK):
             pieces.append(piece)
             size += len(piece)
-            try:
-                expect_within_limit(size, self.taken, self._max_bytes)
-            except TooLarge as error:
-                add_note(error, f"when {without_secrets(repr(self.name))} was read")
-                raise
+            self.bound.expect(size)
         return b"".join(pieces)
 
     def _next(self, size: int) -> bytes:
@@ -102,7 +96,7 @@ class _Decompressed(ClosedWhenDropped):
 
     def _read_packed(self) -> bytes:
         packed = self._file.read(_CHUNK)
-        self.taken += len(packed)
+        self.bound.packed += len(packed)
         return packed
 
     def _damage(self, reason: object) -> OSError:
@@ -194,9 +188,10 @@ def decompressed(
 ) -> IO[bytes]:
     """Return a stream of decompressed bytes; dropping it closes `stream`.
 
-    A full read raises TooLarge where the content grows beyond bounds. Reads in pieces have no bound: they hold little.
+    A call that would return more than the bound, of which a full read and a line may have any size, raises TooLarge.
     """
-    return io.BufferedReader(_Decompressed(stream, name, new_decompressor, max_bytes), _CHUNK)
+    raw = _Decompressed(stream, name, new_decompressor, max_bytes)
+    return io.BufferedReader(raw, _CHUNK) if max_bytes == math.inf else BoundedReader(raw, raw.bound, _CHUNK)
 
 
 def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:

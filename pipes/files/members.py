@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import ntpath
 import os
 import posixpath
@@ -19,12 +20,15 @@ from ...errors.notes import add_note
 from ...errors.secrets import stream_name, without_secrets
 from ...registry import close
 from ...storage.objects import LARGE
-from ...storage.streaming.decompression_limit import expect_within_limit
+from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
 
 R = TypeVar("R")
+
+_PIECE = 2**20
+"""The most bytes of a large file that are read at once, except in a full read."""
 
 
 class Member(NamedTuple):
@@ -36,6 +40,8 @@ class Member(NamedTuple):
     seekable: bool = True
     packed: int | None = None
     """Its compressed size, where members are compressed one by one."""
+    taken: Callable[[], int] | None = None
+    """Returns the compressed bytes read so far, where the archive is compressed as a whole."""
 
     @property
     def whole(self) -> int:
@@ -66,7 +72,8 @@ class OpenArchive:
 
     def stream(self, member: Member, path: str) -> IO[bytes]:
         """Return the stream of a file, which reads from the archive."""
-        return io.BufferedReader(_FileWithin(member.open(), path, member, self))
+        raw = _FileWithin(member.open(), path, member, self)
+        return BoundedReader(raw, raw.bound)
 
 
 class _FileWithin(io.RawIOBase):
@@ -77,24 +84,29 @@ class _FileWithin(io.RawIOBase):
         self._file = file
         self._member = member
         self._archive = archive
+        is_packed = member.packed is not None or member.taken is not None
+        self.bound = Bound(self.name, archive.max_bytes if is_packed else math.inf, member.packed or 0)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._read(len(buffer))
+        content = self._read(min(len(buffer), _PIECE))
+        if self._member.packed is None and self._member.taken is not None:
+            self.bound.packed = self._member.taken()
+        self.bound.add(content)
         buffer[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
+        if self._member.packed is not None:
+            self.bound.expect(self._member.size)
         return self._read(-1)
 
     def _read(self, size: int) -> bytes:
         return self._naming_file(self._content, size)
 
     def _content(self, size: int) -> bytes:
-        if size < 0 and self._member.packed is not None:
-            expect_within_limit(self._member.size, self._member.packed, self._archive.max_bytes)
         return self._file.read(self._member.whole if size < 0 else size)
 
     def _naming_file(self, call: Callable[..., R], *args: int) -> R:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from typing import IO, Any
 
 from ...registry import close
+from ...storage.streaming.decompression_limit import TooLarge
 
 __all__ = [
     "close_parts",
+    "lines_of",
     "path_and",
     "path_and_content",
     "path_and_stream",
@@ -45,3 +49,15 @@ def close_parts(item: object) -> None:
     """Close the streams of an unread item of any type."""
     for part in item if isinstance(item, (tuple, list)) else ():
         close(part)
+
+
+def lines_of(stream: IO[Any], max_bytes: int) -> Iterator[Any]:
+    """Yield the lines of a stream; raise TooLarge for one of more than `max_bytes`, or as many characters of text."""
+    end = stream.read(0)
+    for line in iter(partial(stream.readline, max_bytes + 1), end):
+        if len(line) > max_bytes:
+            raise TooLarge(
+                f"a line has more than {max_bytes:,} {'characters' if isinstance(end, str) else 'bytes'}: if the file "
+                "is right, give a larger max_bytes"
+            )
+        yield line

@@ -51,6 +51,7 @@ class Tar(tarfile.TarFile):
     ) -> None:
         self.can_go_back = can_go_back
         """Whether a file can be read again after those that follow it."""
+        self.taken = taken
         self.max_bytes = max_bytes
         super().__init__(name, mode, _Bounded(fileobj, max_bytes, taken, can_go_back), tarinfo=_Header, **options)
 
@@ -85,7 +86,7 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
             raise tarfile.ReadError("the archive is a zip, and no tar: load_from_zip reads it")
     new_decompressor = KINDS[kind].new_decompressor if kind is not None else None
     plain: Any = decompressed(stream, name, new_decompressor) if new_decompressor else stream
-    taken = (lambda: plain.raw.taken) if new_decompressor else None
+    taken = (lambda: plain.raw.bound.packed) if new_decompressor else None
     can_go_back = how == ":" and can_seek(plain)
     tar_mode: Any = "r:" if can_go_back else "r|"
     opening: Any = Tar.open  # Any, since some arguments are ours

@@ -180,7 +180,8 @@ class TarArchiveLoader(ArchiveLoader):
             content = files[header.name]
             parts: Any = content.sparse  # (offset, size) of each stored part of a sparse file
             written = None if parts is None else sum(size for _, size in parts)
-            yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back, packed=written)
+            opening = partial(tar.extractfile, content)
+            yield Member(header.name, content.size, opening, tar.can_go_back, packed=written, taken=tar.taken)
         tar.read_to_end()
         left_out.tell()
 

@@ -79,8 +79,8 @@ class Decompressor(OneToOne[tuple[str, Any]]):
     `tarfile.TarFile` or `zipfile.ZipFile` replaces the stream; `load_from_tar` and `load_from_zip` yield the files in
     them. A zip that cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. A stream can seek
     where the compressed one can; seeking back decompresses again. A dropped stream is closed, and the compressed one
-    with it. One read may return `max_bytes`, or a hundred times the compressed bytes; beyond that it raises ValueError.
-    The same bound holds for a file of an open zip.
+    with it. One call, such as `read` or `readline`, may return `max_bytes`, or a hundred times the compressed bytes;
+    beyond that it raises ValueError. The same bound holds for a file of an open zip.
 
     `on_error` handles a file of unknown compression; it cannot be a `Retry`. Damage shows when the stream is read:
     OSError, or zipfile.BadZipFile for a zip, with the path of the file.

@@ -19,9 +19,10 @@ from ...registry import (
     own,
 )
 from ...state.replay import after
+from ...storage.streaming.decompression_limit import LINE_BYTES
 from ...storage.streaming.streams import text_over
 from ..bases.input_columns import check_function
-from ..files.streams import close_parts, path_and, path_and_stream
+from ..files.streams import close_parts, lines_of, path_and, path_and_stream
 
 __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 
@@ -47,9 +48,11 @@ class StreamParser(IterDataPipe[Any]):
         encoding: str,
         errors: str,
         return_path: bool,
+        max_bytes: int,
         on_error: OnError,
     ) -> None:
         expect_whole("skip_lines", skip_lines, least=0)
+        expect_whole("max_bytes", max_bytes)
         codecs.lookup(encoding)
         codecs.lookup_error(errors)
         self.source = source
@@ -58,6 +61,7 @@ class StreamParser(IterDataPipe[Any]):
         self.encoding = encoding
         self.errors = errors
         self.return_path = return_path
+        self.max_bytes = max_bytes
         self.handle_errors(on_error, can_retry=False)
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
@@ -106,8 +110,9 @@ class LineReader(StreamParser):
     and a stream, which is closed at its end. The first `skip_lines` of each stream are left out. Line ends are removed,
     unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`, without
     the byte order mark with which UTF-8 may begin. `errors` handles invalid bytes, as for `bytes.decode`: the default,
-    `"ignore"`, drops them. Bytes are split at `\n`, text as the stream splits it. `on_error` handles a stream that
-    cannot be read; lines already yielded stay. It cannot be a `Retry`.
+    `"ignore"`, drops them. Bytes are split at `\n`, text as the stream splits it. A line may have `max_bytes` bytes, or
+    as many characters of text; beyond that it raises ValueError. `on_error` handles a stream that cannot be read; lines
+    already yielded stay. It cannot be a `Retry`.
 
     Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 
@@ -127,9 +132,10 @@ class LineReader(StreamParser):
         encoding: str = "utf-8",
         errors: str = "ignore",
         return_path: bool = True,
+        max_bytes: int = LINE_BYTES,
         on_error: OnError = "raise",
     ) -> None:
-        self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
+        self._set_up(source, skip_lines, decode, encoding, errors, return_path, max_bytes, on_error)
         self.strip_newline = strip_newline
 
     def provenance(self) -> Provenance | None:
@@ -139,9 +145,9 @@ class LineReader(StreamParser):
         return Provenance((ReadRows(str(self._path), "", range(line, line + 1)),))
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
-        lines = islice(stream, self.skip_lines, None)
+        lines = islice(lines_of(stream, self.max_bytes), self.skip_lines, None)
         end: Any = "\r\n" if isinstance(stream.read(0), str) else b"\r\n"
-        # All in C, so a line costs little more than reading it.
+        # In C, since a call for each line would cost more than reading it.
         return map(type(end).rstrip, lines, repeat(end)) if self.strip_newline else lines
 
 

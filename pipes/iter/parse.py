@@ -10,8 +10,9 @@ from typing import IO, Any
 
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, close, functional_datapipe
+from ...storage.streaming.decompression_limit import LINE_BYTES, TooLarge
 from ..bases.one_to_one import OneToOne
-from ..files.streams import path_and_stream
+from ..files.streams import lines_of, path_and_stream
 from .lines import StreamParser
 
 
@@ -29,11 +30,11 @@ class _CSVReader(StreamParser):
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         if not isinstance(stream.read(0), str):
             raise TypeError("the stream is open as bytes, and with decode=False text is needed: open it with mode='r'")
-        rows = self._reader(islice(stream, self.skip_lines, None))
+        rows = self._reader(islice(lines_of(stream, self.max_bytes), self.skip_lines, None))
         reader = getattr(rows, "reader", rows)  # a DictReader does not count the line of an error; its reader does
         try:
             yield from map(tuple, rows) if self.as_tuple else rows
-        except UnicodeError:
+        except (UnicodeError, TooLarge):
             raise
         except (csv.Error, ValueError) as error:  # ValueError: quoting=csv.QUOTE_NONNUMERIC
             raise type(error)(f"line {self.skip_lines + reader.line_num}: {error}") from None
@@ -47,9 +48,9 @@ class CSVParser(_CSVReader):
     pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row are
     yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`,
     without the byte order mark with which UTF-8 may begin, as from a spreadsheet. `errors` handles invalid bytes, as
-    for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`, streams must be of text. `fmtparams`
-    are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read; rows already
-    yielded stay. It cannot be a `Retry`.
+    for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`, streams must be of text. A line may
+    have `max_bytes` characters; beyond that it raises ValueError. `fmtparams` are arguments of `csv.reader`, such as
+    `delimiter`. `on_error` handles a stream that cannot be read; rows already yielded stay. It cannot be a `Retry`.
 
     Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an unknown encoding, and
     csv.Error, with the number of the line, for invalid CSV.
@@ -70,10 +71,11 @@ class CSVParser(_CSVReader):
         errors: str = "ignore",
         return_path: bool = False,
         as_tuple: bool = False,
+        max_bytes: int = LINE_BYTES,
         on_error: OnError = "raise",
         **fmtparams: Any,
     ) -> None:
-        self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
+        self._set_up(source, skip_lines, decode, encoding, errors, return_path, max_bytes, on_error)
         self.as_tuple = as_tuple
         self.fmtparams = fmtparams
         self._reader(())  # raises where fmtparams are wrong
@@ -106,10 +108,11 @@ class CSVDictParser(_CSVReader):
         encoding: str = "utf-8",
         errors: str = "ignore",
         return_path: bool = False,
+        max_bytes: int = LINE_BYTES,
         on_error: OnError = "raise",
         **fmtparams: Any,
     ) -> None:
-        self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
+        self._set_up(source, skip_lines, decode, encoding, errors, return_path, max_bytes, on_error)
         if fmtparams.get("fieldnames") is not None:
             fmtparams["fieldnames"] = [*fmtparams["fieldnames"]]  # an iterator would be exhausted after one stream
         self.fmtparams = fmtparams

@@ -27,7 +27,7 @@ from ...registry import (
 )
 from ...storage.reading import open_file, open_to_seek, read_whole
 from ...storage.retrying import trying_again
-from ...storage.streaming.decompression_limit import MAX_BYTES
+from ...storage.streaming.decompression_limit import LINE_BYTES, MAX_BYTES
 from ...storage.streaming.streams import checked_path, text_over
 from ...workers.threads import InThread, Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
@@ -38,6 +38,7 @@ from ..columns.text_parts import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of, columns_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
+from ..files.streams import lines_of
 from .decode import ImageDecoder
 from .image_folder import ImageFolderLister, LabelledFile
 
@@ -272,8 +273,8 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
     removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
-    unless `drop_empty_lines` is False. Takes paths and URLs of fsspec; `storage_options` are options of the file
-    system. `on_error` handles a file that cannot be read; lines already yielded stay.
+    unless `drop_empty_lines` is False. A line may have `max_bytes` characters; beyond that it raises ValueError. Takes
+    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines already yielded stay.
 
     Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
     in another encoding.
@@ -303,14 +304,17 @@ class TextReader(IterDataPipe[dict[str, str]]):
         *,
         encoding: str = "utf-8",
         drop_empty_lines: bool = True,
+        max_bytes: int = LINE_BYTES,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
         codecs.lookup(encoding)
+        expect_whole("max_bytes", max_bytes)
         self.source = source
         self.include_paths = include_paths
         self.encoding = encoding
         self.drop_empty_lines = drop_empty_lines
+        self.max_bytes = max_bytes
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error))
@@ -329,7 +333,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         beside = {"path": path} if self.include_paths else {}
         from_start = not isinstance(item, FilePart) or item.start == 0
         with text_over(self._opened(item, path), self.encoding, from_start=from_start, newline="\n") as lines:
-            for line in self._lines.follow(lines):
+            for line in self._lines.follow(lines_of(lines, self.max_bytes)):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ...errors.checks import takes_only
 from ...registry import OnError
 from ...registry.renamed import takes_old_names
-from ...storage.streaming.decompression_limit import MAX_BYTES
+from ...storage.streaming.decompression_limit import LINE_BYTES, MAX_BYTES
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
@@ -117,6 +117,7 @@ def read_text(
     *,
     encoding: str = "utf-8",
     drop_empty_lines: bool = True,
+    max_bytes: int = LINE_BYTES,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> TextReader:
@@ -138,6 +139,7 @@ def read_text(
         include_paths,
         encoding=encoding,
         drop_empty_lines=drop_empty_lines,
+        max_bytes=max_bytes,
         storage_options=storage_options,
         on_error=on_error,
     )

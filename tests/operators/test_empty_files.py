@@ -78,5 +78,7 @@ def test_a_blank_file_is_not_divided(kind: str, tmp_path: Path) -> None:
     dp = ps.iter.IterableWrapper([str(tmp_path / f"a.{kind}")]).shard_files(kind, min_bytes=100)
     dp = getattr(dp, f"read_{kind}")(block_size=100)
     ps.registry.apply_sharding(dp, 2, 1)
-    with pytest.raises(ValueError, match="the first blocks of the file are blank: put sharding_filter in place of shard_files"):
+    with pytest.raises(
+        ValueError, match="the first blocks of the file are blank: put sharding_filter in place of shard_files"
+    ):
         rows(dp)

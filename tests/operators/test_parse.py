@@ -43,10 +43,10 @@ def streams(*contents: Any) -> Any:
 class Failing(io.StringIO):
     """A stream that fails after its first line."""
 
-    def __next__(self) -> str:
+    def readline(self, size: int | None = -1) -> str:
         if self.tell():
             raise OSError("the disk is gone")
-        return super().__next__()
+        return super().readline(size)
 
 
 PARSERS: dict[str, Callable[[Any], Any]] = {
@@ -373,7 +373,7 @@ def test_a_stream_that_fails_is_closed(name: str, on_error: Any) -> None:
                 raise OSError("the disk is gone")
             return ""
 
-        __next__ = read
+        readline = read
 
     stream, after = Broken("1\n"), io.StringIO("2\n")
     dp = PARSERS[name](streams(stream, after), on_error=on_error)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import lzma
 import struct
 import subprocess
+import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -21,10 +23,13 @@ import numpy as np
 import pytest
 import torch
 
+import penstock as ps
 from forwards import Forwards
 from penstock import checkpoint
+from penstock.errors.optional import zstandard
 from penstock.pipes.files import tars
 from penstock.pipes.iter import IterableWrapper
+from penstock.pipes.iter import archive as archives
 
 MIB = 2**20
 
@@ -219,6 +224,156 @@ def test_a_compressed_file(compress: Any) -> None:
     [(_, stream)] = source("at/0.txt", io.BytesIO(content)).decompress(max_bytes=MIB)
     with little_memory():
         assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == 32 * MIB
+
+
+# Lines without an end
+
+
+PACKED = pytest.mark.parametrize(
+    ("name", "compress"),
+    [("a.gz", gzip.compress), ("b.bz2", bz2.compress), ("c.xz", lzma.compress), ("d.zst", zstandard().compress)],
+)
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "read": lambda stream: stream.read(18 * MIB),
+    "readinto": lambda stream: stream.readinto(bytearray(18 * MIB)),
+    "readline": lambda stream: stream.readline(),
+    "readlines": lambda stream: stream.readlines(),
+    "next": next,
+    "list": list,
+}
+calls = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@PACKED
+@calls
+def test_a_call_of_a_compressed_stream(name: str, compress: Any, call: Callable[[Any], Any]) -> None:
+    content = compress(bytes(3 * MIB)) * 10
+    [(_, stream)] = source(f"at/{name}", io.BytesIO(content)).decompress(max_bytes=4 * MIB)
+    with little_memory(48 * MIB), pytest.raises(ValueError, match="give a larger max_bytes") as caught:
+        call(stream)
+    assert f"'at/{name}'" in caught.value.__notes__[0]
+
+
+@PACKED
+def test_calls_of_a_compressed_stream_that_return_little_have_no_bound(name: str, compress: Any) -> None:
+    content = compress(bytes(MIB - 1) + b"\n") * 20
+    [(_, stream)] = source(name, io.BytesIO(content)).decompress(max_bytes=2 * MIB)
+    assert sum(map(len, stream)) == 20 * MIB
+    stream.seek(0)
+    with pytest.raises(ValueError, match="give a larger max_bytes"):
+        stream.readlines()
+    stream.seek(0)
+    assert sum(iter(partial(stream.readinto, bytearray(MIB)), 0)) == 20 * MIB
+    stream.seek(0)
+    assert sum(map(len, iter(partial(stream.read, MIB), b""))) == 20 * MIB
+    stream.seek(0)
+    while piece := stream.peek():
+        assert stream.read1(len(piece)) == piece
+
+
+def in_a_zip(content: bytes) -> Any:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", content)
+    return source("at/0.zip", buffer).load_from_zip(max_bytes=MIB), "'at/0.zip/a.txt'"
+
+
+def in_a_tar(compress: Callable[[bytes], bytes]) -> Callable[[bytes], Any]:
+    def made(content: bytes) -> Any:
+        header = tarfile.TarInfo("a.txt")
+        header.size = len(content)
+        packed = io.BytesIO(compress(header.tobuf() + content + bytes(1024)))
+        return source("at/0.tar", packed).load_from_tar(), "'at/0.tar/a.txt'"
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "made", [in_a_zip, in_a_tar(gzip.compress), in_a_tar(lzma.compress)], ids=["zip", "tar.gz", "tar.xz"]
+)
+@calls
+def test_a_call_of_a_file_in_an_archive(
+    made: Callable[[bytes], Any], call: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MAX_BYTES", MIB)
+    monkeypatch.setattr(tars, "MAX_BYTES", MIB)
+    dp, name = made(bytes(20 * MIB))
+    [(_, stream)] = islice(dp, 1)
+    with little_memory(48 * MIB), pytest.raises(ValueError, match="give a larger max_bytes") as caught:
+        call(stream)
+    assert name in caught.value.__notes__[0]
+
+
+LINES: dict[str, Callable[..., Any]] = {
+    "readlines": lambda dp, **more: dp.readlines(**more),
+    "readlines of text": lambda dp, **more: dp.readlines(decode=True, **more),
+    "parse_csv": lambda dp, **more: dp.parse_csv(**more),
+    "parse_csv_as_dict": lambda dp, **more: dp.parse_csv_as_dict(fieldnames=["a"], **more),
+    "parse_json": lambda dp, **more: dp.readlines(**more).parse_json(),
+}
+lines = pytest.mark.parametrize("read", LINES.values(), ids=LINES)
+
+
+@PACKED
+@lines
+def test_a_line_without_an_end(name: str, compress: Any, read: Callable[..., Any]) -> None:
+    packed = io.BytesIO(compress(bytes(3 * MIB)) * 10)
+    with refused("a line has more than 1,000,000 (bytes|characters): .* give a larger max_bytes", f"'at/{name}'"):
+        list(read(source(f"at/{name}", packed).decompress(), max_bytes=10**6))
+
+
+@lines
+def test_a_line_of_just_the_bound(read: Callable[..., Any]) -> None:
+    dp = read(source("at/0.txt", io.BytesIO(b"123456\n1234567\r\n12")), max_bytes=9)
+    assert len(list(dp)) == 3
+    with pytest.raises(ValueError, match="a line has more than 8 (bytes|characters)"):
+        list(read(source("at/0.txt", io.BytesIO(b"123456\n1234567\r\n12")), max_bytes=8))
+
+
+def test_a_line_without_an_end_of_a_stream_of_text_and_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "0.txt").write_bytes(b"one\n" + bytes(20 * MIB))
+    paths: Any = IterableWrapper([str(tmp_path / "0.txt")])
+    with refused("a line has more than 1,048,576 characters: .* give a larger max_bytes", "0.txt"):
+        list(paths.open_files("r").readlines(max_bytes=MIB))
+    with refused("a line has more than 1,048,576 characters: .* give a larger max_bytes", "0.txt"):
+        list(ps.read_text(str(tmp_path / "0.txt"), max_bytes=MIB))
+    skipping = paths.open_files("rb").readlines(max_bytes=MIB, on_error="skip", return_path=False)
+    assert list(skipping) == [b"one"]
+    assert skipping.stats()["readlines"]["skipped"] == 1
+
+
+MEASURED = """
+import resource, sys
+import penstock as ps
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+before = peak()
+for path in sys.argv[1:]:
+    opened = ps.iter.IterableWrapper([path]).open_files("rb")
+    files = opened.load_from_tar() if ".tar" in path else opened.decompress()
+    for lines in (files.readlines(), files.parse_csv()):
+        try:
+            list(lines)
+        except ValueError as error:
+            assert "give a larger max_bytes" in str(error)
+        else:
+            raise AssertionError(path)
+print(peak() - before)
+"""
+
+
+def test_the_memory_that_a_line_without_an_end_takes(tmp_path: Path) -> None:
+    """The files have 640 MiB; a line of 64 MiB is in memory three times: in pieces, as a whole and as text."""
+    header = tarfile.TarInfo("a.txt")
+    header.size = 640 * MIB
+    zeros = bytes(20 * MIB)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(zeros) * 32)
+    (tmp_path / "d.tar.gz").write_bytes(gzip.compress(header.tobuf()) + gzip.compress(zeros) * 32)
+    command = [sys.executable, "-c", MEASURED, *map(str, sorted(tmp_path.iterdir()))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=50)
+    assert int(done.stdout) < 320 * MIB
 
 
 @pytest.mark.parametrize("mode", ["r:*", "r|*"])
