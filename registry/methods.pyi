@@ -934,8 +934,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is
         matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
         `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
-        cannot be listed. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in
-        torchdata, as further arguments; without them credentials and endpoints come from the environment.
+        cannot be listed; transient errors are retried up to five times, unless a `Retry` says otherwise. Options of the
+        file system, such as `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without
+        them credentials and endpoints come from the environment.
 
         Raises FileNotFoundError for a missing root, and ImportError where the package for a protocol is missing. Resuming
         counts files, so the files must be the same.
@@ -1732,11 +1733,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
         `"r"`, `"rt"` or `"t"` for text, without the byte order mark of UTF-8, `"rb"` or `"b"` for bytes. `kwargs_for_open`
         are arguments for opening a file, such as `encoding` or `compression`. `on_error` handles a file that cannot be
-        opened. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in torchdata, as
-        further arguments; without them credentials and endpoints come from the environment. A stream stays readable until
-        it is dropped, which closes it.
+        opened. Transient errors, of opening and of reading, are retried up to five times, unless a `Retry` says otherwise:
+        a stream goes on where it broke. Options of the file system, such as `anon=True`, are given as `storage_options` or,
+        as in torchdata, as further arguments; without them credentials and endpoints come from the environment. A stream
+        stays readable until it is dropped, which closes it.
 
-        Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
+        Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing. Reading
+        raises OSError for a file that was replaced since it was opened.
 
         >>> import fsspec
         >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -1759,9 +1762,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
         `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable until it is
         dropped, which closes it. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
-        files as bytes. `on_error` handles a file that cannot be opened.
+        files as bytes. `on_error` handles a file that cannot be opened; transient errors are retried up to five times,
+        unless a `Retry` says otherwise. iopath downloads a file of the web when it is opened.
 
-        Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
+        Raises FileNotFoundError for a missing file, ConnectionError or TimeoutError for an unreachable server, and
+        ImportError where iopath is not installed.
 
         >>> import json, os
         >>> dp = FileLister(os.path.dirname(json.__file__), "*coder.py").open_files_by_iopath()
@@ -2178,11 +2183,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `proxies`, `allow_redirects`, `verify`, … .
 
         `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They handle the
-        request: an error while a stream is read is raised there.
+        request: an error while a stream is read is raised there. Transient errors, of requesting and of reading, are
+        retried up to five times, unless a `Retry` says otherwise: a stream goes on where it broke, or, of a server without
+        ranges, begins again and skips what was read.
 
         Raises `requests.HTTPError` for a status such as 404 or 500, with the status but without the rest of the response,
         and another `requests.RequestException`, an OSError, where the server does not respond. Reading a stream raises
-        errors of urllib3: a `ProtocolError` for truncated content. Raises ImportError where requests is not installed.
+        errors of urllib3: a `ProtocolError` for truncated content. Those that were retried are a ConnectionError or a
+        TimeoutError, too. Reading raises OSError for a file that was replaced since it was requested. Raises ImportError
+        where requests is not installed.
 
         >>> import json, os, threading
         >>> from functools import partial
@@ -2461,7 +2470,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
         removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
         unless `drop_empty_lines` is False. A line may have `max_bytes` characters; beyond that it raises ValueError. Takes
-        paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines already yielded stay.
+        paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
+        read; lines already yielded stay.
 
         Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
         in another encoding.

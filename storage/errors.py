@@ -87,7 +87,7 @@ def plain_error(error: Exception, url: str) -> Exception:
         return _botocore_error(error, url)
     if isinstance(error, TimeoutError):
         return _timeout(url)
-    if module.startswith("aiohttp."):
+    if module.startswith("aiohttp.") or module in ("urllib.error", "http.client"):
         if status := getattr(error, "status", 0):
             return _refusal(status, "", getattr(error, "message", ""), url)
         if type(error).__name__ == "TooManyRedirects":
@@ -164,7 +164,7 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
         return refused(errno.EACCES, f"the server refused: {said}", url)
     if code in _TROUBLE or number in PASSING:
         return ConnectionError(errno.EIO, f"the server is in trouble: {said}", url)
-    if number == 412:
+    if number in (412, 416):  # a range of it was asked for, which it had
         return OSError(errno.ESTALE, "the object was replaced while it was read", url)
     if number in _REDIRECTS:
         return OSError(errno.EREMOTE, REDIRECTED, url)

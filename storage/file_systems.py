@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import IO, Any
 
 from ..errors.optional import require
@@ -15,6 +16,7 @@ from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, n
 from .clients import for_s3fs
 from .errors import in_plain_words
 from .streaming.http_range import OneVersion
+from .streaming.resumed import Answer, Resumed
 from .streaming.streams import stream_over
 from .web import for_the_web
 
@@ -100,9 +102,31 @@ def file_behind(address: Address, arguments: Mapping[str, Any]) -> tuple[Any, An
     file = in_plain_words(address.url, file_system.open, path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// returns its stored object, with one position for all readers
         file = io.BytesIO(file.getvalue())
-    if type(file).__module__ == "fsspec.implementations.http" and (size := stream_size(file)) is not None:
-        file.session = OneVersion(file.session, size)
+    if type(file).__module__ == "fsspec.implementations.http":
+        if (size := stream_size(file)) is not None:
+            file.session = OneVersion(file.session, size)
+        else:
+            return _resumed(address, file), file_system, below
     return file, file_system, below
+
+
+def _resumed(address: Address, file: Any) -> Resumed:
+    """Return the bytes of a file that fsspec reads in one response."""
+
+    def ask(asked: str) -> Answer:
+        return in_plain_words(address.url, _asked_again, address.url, file, asked)
+
+    return Resumed(_answer_of(address.url, file), ask, address.url, file.fs)
+
+
+def _answer_of(url: str, file: Any) -> Answer:
+    return Answer(file.r.status, file.r.headers, partial(in_plain_words, url, file.read), file.close)
+
+
+def _asked_again(url: str, file: Any, asked: str) -> Answer:
+    headers = {"Range": asked, "Accept-Encoding": "identity"} if asked else {}
+    options = {**file.kwargs, "headers": {**(file.kwargs.get("headers") or {}), **headers}}
+    return _answer_of(url, type(file)(file.fs, file.url, loop=file.fs.loop, session=file.session, **options))
 
 
 def locate(address: Address, one_attempt: bool = False) -> tuple[Any, str]:

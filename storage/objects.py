@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ..errors.policy import ErrorPolicy, Retry
 from .addresses import Address
 from .file_systems import file_behind, opened, stream_size
-from .retrying import trying_again
+from .retrying import attempts_of
 from .stores import asked, store_of
 from .streaming.ranged import PART, Ranged
 from .streaming.streams import Loaded, stream_over
@@ -195,7 +195,7 @@ def open_by_fsspec(
 
     `expect` receives the number of bytes before they are loaded into memory.
     """
-    attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
+    attempts = attempts_of(retry, counted_by)
     if not (address.of_amazon or address.of_web):
         return opened(address, attempts=attempts), None
     file, file_system, _ = file_behind(address, {})
@@ -224,5 +224,5 @@ def open_ranged(
 
     Raises what `store_of` and `asked` raise. Reading raises OSError if the object was replaced since it was opened.
     """
-    ranges = _Ranges(address, ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by), answer)
+    ranges = _Ranges(address, attempts_of(retry, counted_by), answer)
     return io.BufferedReader(Ranged(ranges, ranges.size, address.url))

@@ -13,7 +13,7 @@ from .addresses import Address, Client, address_of
 from .errors import UnknownStoreError, in_plain_words
 from .file_systems import locate, opened
 from .objects import open_by_fsspec, open_object, open_ranged
-from .retrying import trying_again
+from .retrying import attempts_of
 from .stores import asked, store_of
 
 __all__ = ["open_file", "open_to_seek", "read_whole"]
@@ -61,7 +61,7 @@ def open_to_seek(
     address = address_of(url, storage_options or {})
     if address.client is Client.OBSTORE:
         return open_ranged(address, retry=retry, counted_by=counted_by)
-    attempts = ErrorPolicy(retry or trying_again("raise"), counted_by=counted_by)
+    attempts = attempts_of(retry, counted_by)
     stream: Any = attempts.wrap(lambda _: opened(address, attempts=attempts))(url)
     return stream  # type: ignore[no-any-return]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors.policy import ErrorPolicy, OnError, Retry
 
-__all__ = ["Transient", "trying_again"]
+__all__ = ["Transient", "attempts_of", "trying_again"]
 
 Transient = (ConnectionError, TimeoutError)
 """Errors worth retrying: no connection, a truncated response, a timeout, a server error."""
@@ -19,3 +21,9 @@ def trying_again(on_error: OnError) -> Retry:
         return on_error
     ErrorPolicy(on_error)  # an invalid value is reported as `on_error`, the name the user knows
     return Retry(_ATTEMPTS, errors=Transient, then=on_error)
+
+
+def attempts_of(retry: Retry | None, counted_by: ErrorPolicy | None) -> ErrorPolicy:
+    """Return the policy for parts of an item, of which none can be skipped: by default five retries."""
+    again = trying_again("raise") if retry is None else replace(retry, then="raise")
+    return ErrorPolicy(again, counted_by=counted_by)

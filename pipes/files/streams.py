@@ -11,8 +11,8 @@ from ...registry import close
 from ...storage.streaming.decompression_limit import TooLarge
 
 __all__ = [
+    "bounded_lines",
     "close_parts",
-    "lines_of",
     "path_and",
     "path_and_content",
     "path_and_stream",
@@ -51,7 +51,7 @@ def close_parts(item: object) -> None:
         close(part)
 
 
-def lines_of(stream: IO[Any], max_bytes: int) -> Iterator[Any]:
+def bounded_lines(stream: IO[Any], max_bytes: int) -> Iterator[Any]:
     """Yield the lines of a stream; raise TooLarge for one of more than `max_bytes`, or as many characters of text."""
     end = stream.read(0)
     for line in iter(partial(stream.readline, max_bytes + 1), end):

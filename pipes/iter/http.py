@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.message import Message
 from email.utils import collapse_rfc2231_value
 from typing import IO, Any
@@ -12,7 +12,9 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
-from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...storage.retrying import attempts_of, trying_again
+from ...storage.streaming.resumed import Answer, Resumed
 from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
 from ..bases.listers_and_openers import Opener
@@ -20,14 +22,13 @@ from ..bases.listers_and_openers import Opener
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
 
 Timeout = float | tuple[float | None, float | None] | None
-Ask = Callable[..., Any]
-"""A function that requests a URL and returns the response."""
 
+_NO_SUCH_RANGE = 416
 _TIMEOUT = 60.0
 """The default timeout, in seconds."""
 
 _PACKED_THEMSELVES = ("application/gzip", "application/x-gzip")
-_FOR_ANY_HOST = {"proxies", "verify", "allow_redirects"}
+_FOR_ANY_HOST = {"proxies", "verify", "allow_redirects", "timeout"}
 """The options without credentials."""
 _LONGEST_PAGE = 1 << 20
 """The most bytes read of an HTML page that Google Drive returns in place of a file."""
@@ -51,37 +52,21 @@ class _Downloader(Opener):
             raise ValueError("skip_on_error=True is the old form of on_error='skip': give only one")
         require("requests", "http")
         super().__init__(source, "skip" if skip_on_error else on_error)
+        self.error_policy = ErrorPolicy(trying_again("skip" if skip_on_error else on_error))
         self.timeout = timeout
         self.skip_on_error = skip_on_error
         self.on_error = on_error
         self.options = Options(kwargs)
 
-    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+    def _download(self, ask: _Requests, url: str) -> tuple[str, IO[bytes]]:
         raise NotImplementedError(f"{type(self).__name__} must define _download")
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
-        requests = require("requests", "http")
         timeout = _TIMEOUT if self.timeout is None else self.timeout
 
         def download(item: Any) -> tuple[str, IO[bytes]]:
-            # One session per file, which may take several requests: no cookies reach other files.
-            with new_session() as session:
-
-                def ask(url: str, sent_by: str | None = None) -> Any:
-                    options = dict(self.options)
-                    if sent_by is not None and session.should_strip_auth(sent_by, url):
-                        options = {name: options[name] for name in _FOR_ANY_HOST & options.keys()}
-                    try:
-                        answer = session.get(url, timeout=timeout, stream=True, **options)
-                        if not answer.ok:
-                            answer.close()
-                            answer.raise_for_status()
-                    except requests.RequestException as error:
-                        _release(error)
-                        raise
-                    return answer
-
-                return self._download(ask, checked_path(item))
+            attempts = attempts_of(self._retry, self.error_policy)
+            return self._download(_Requests({**self.options, "timeout": timeout}, attempts), checked_path(item))
 
         return download
 
@@ -97,11 +82,15 @@ class HttpReader(_Downloader):
     `proxies`, `allow_redirects`, `verify`, … .
 
     `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They handle the
-    request: an error while a stream is read is raised there.
+    request: an error while a stream is read is raised there. Transient errors, of requesting and of reading, are
+    retried up to five times, unless a `Retry` says otherwise: a stream goes on where it broke, or, of a server without
+    ranges, begins again and skips what was read.
 
     Raises `requests.HTTPError` for a status such as 404 or 500, with the status but without the rest of the response,
     and another `requests.RequestException`, an OSError, where the server does not respond. Reading a stream raises
-    errors of urllib3: a `ProtocolError` for truncated content. Raises ImportError where requests is not installed.
+    errors of urllib3: a `ProtocolError` for truncated content. Those that were retried are a ConnectionError or a
+    TimeoutError, too. Reading raises OSError for a file that was replaced since it was requested. Raises ImportError
+    where requests is not installed.
 
     >>> import json, os, threading
     >>> from functools import partial
@@ -126,7 +115,7 @@ class HttpReader(_Downloader):
     ) -> None:
         super().__init__(source, timeout=timeout, skip_on_error=skip_on_error, on_error=on_error, **kwargs)
 
-    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+    def _download(self, ask: _Requests, url: str) -> tuple[str, IO[bytes]]:
         return _from_the_web(ask, url)
 
 
@@ -153,7 +142,7 @@ class GDriveReader(_Downloader):
     []
     """
 
-    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+    def _download(self, ask: _Requests, url: str) -> tuple[str, IO[bytes]]:
         return _from_drive(ask, url)
 
 
@@ -175,8 +164,70 @@ class OnlineReader(_Downloader):
     ['Implementation of JSONDecoder']
     """
 
-    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+    def _download(self, ask: _Requests, url: str) -> tuple[str, IO[bytes]]:
         return _from_drive(ask, url) if urlsplit(url).hostname in DRIVE_HOSTS else _from_the_web(ask, url)
+
+
+class _Requests:
+    """Requests for one file, by a session of its own: no cookies reach other files."""
+
+    def __init__(self, options: Mapping[str, Any], attempts: ErrorPolicy) -> None:
+        require("requests", "http")
+        self._session = new_session()
+        self._options = options
+        self._attempts = attempts
+
+    def __call__(self, url: str, sent_by: str | None = None, asked: str = "") -> Any:
+        """Return the response for a URL, which came from the page `sent_by`; `asked` is the `Range` header."""
+        from requests import RequestException
+
+        from ...storage.web_errors import passing
+
+        options = {**self._options}
+        if sent_by is not None and self._session.should_strip_auth(sent_by, url):
+            options = {name: options[name] for name in _FOR_ANY_HOST & options.keys()}
+        if asked:
+            own = {"Range": asked, "Accept-Encoding": "identity"}
+            options["headers"] = {**(options.get("headers") or {}), **own}
+        try:
+            with self._session as session:  # a response outlives it
+                answer = session.get(url, stream=True, **options)
+            if not answer.ok and not (asked and answer.status_code == _NO_SUCH_RANGE):
+                answer.close()
+                answer.raise_for_status()
+        except RequestException as error:
+            _release(error)
+            raise passing(error) from None
+        return answer
+
+    def stream(self, answer: Any, name: str, url: str, sent_by: str | None = None) -> IO[bytes]:
+        """Return a stream of a response; where it breaks, the rest is requested as the response was."""
+        file: Any = _raw(answer)
+        if answer.status_code == 200:  # else a range that the user asked for
+            file = Resumed(_answer_of(answer), lambda asked: _answer_of(self(url, sent_by, asked)), name)
+        return stream_over(file, name, None, attempts=self._attempts)
+
+
+def _raw(answer: Any) -> Any:
+    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    # Some servers wrongly declare a .gz file as content encoded for transfer.
+    answer.raw.decode_content = content_type not in _PACKED_THEMSELVES
+    return answer.raw
+
+
+def _answer_of(answer: Any) -> Answer:
+    from ...storage.web_errors import passing
+
+    raw = _raw(answer)
+
+    def read(size: int) -> bytes:
+        try:
+            content: bytes = raw.read(size)
+            return content
+        except Exception as error:
+            raise passing(error) from error
+
+    return Answer(answer.status_code, answer.headers, read, raw.close)
 
 
 def _release(error: Any) -> None:
@@ -188,29 +239,24 @@ def _release(error: Any) -> None:
         error.response.url = without_secrets(answer.url)
 
 
-def _from_the_web(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
-    return url, _stream_of(ask(url), url)
+def _from_the_web(ask: _Requests, url: str) -> tuple[str, IO[bytes]]:
+    return url, ask.stream(ask(url), url, url)
 
 
-def _stream_of(answer: Any, name: str) -> IO[bytes]:
-    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    # Some servers wrongly declare a .gz file as content encoded for transfer.
-    answer.raw.decode_content = content_type not in _PACKED_THEMSELVES
-    return stream_over(answer.raw, name, None)
-
-
-def _from_drive(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
-    answer = ask(_for_download(url))
+def _from_drive(ask: _Requests, url: str) -> tuple[str, IO[bytes]]:
+    url, page = _for_download(url), None
+    answer = ask(url)
     if not _is_file(answer):
         page = answer.url
-        answer = ask(_Page(answer).confirmation(), page)
+        url = _Page(answer).confirmation()
+        answer = ask(url, page)
     if not _is_file(answer):
         raise _Page(answer).refusal()
     name = _name_of_file(answer.headers["Content-Disposition"])
     if not name.strip("."):
         answer.close()
         raise RuntimeError("Google Drive gave no name for the file")
-    return name, _stream_of(answer, name)
+    return name, ask.stream(answer, name, url, page)
 
 
 def _for_download(url: str) -> str:

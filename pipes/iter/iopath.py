@@ -8,7 +8,9 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ...errors.optional import require
-from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...storage.errors import in_plain_words
+from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
 from ..bases.listers_and_openers import Lister, Opener, Roots, matches
@@ -82,9 +84,11 @@ class IoPathFileOpener(Opener, _WithPathManager):
     Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
     `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable until it is
     dropped, which closes it. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
-    files as bytes. `on_error` handles a file that cannot be opened.
+    files as bytes. `on_error` handles a file that cannot be opened; transient errors are retried up to five times,
+    unless a `Retry` says otherwise. iopath downloads a file of the web when it is opened.
 
-    Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
+    Raises FileNotFoundError for a missing file, ConnectionError or TimeoutError for an unreachable server, and
+    ImportError where iopath is not installed.
 
     >>> import json, os
     >>> dp = FileLister(os.path.dirname(json.__file__), "*coder.py").open_files_by_iopath()
@@ -103,12 +107,13 @@ class IoPathFileOpener(Opener, _WithPathManager):
     ) -> None:
         is_binary(mode)
         super().__init__(source, on_error)
+        self.error_policy = ErrorPolicy(trying_again(on_error))
         self._set_path_manager(pathmgr, handler)
         self.mode = mode
 
     def _open(self, item: Any) -> tuple[str, IO[Any]]:
         path = checked_path(item)
-        file = self._manager.open(path, "rb")
+        file = in_plain_words(path, self._manager.open, path, "rb")
         return path, stream_over(file, path, None if is_binary(self.mode) else {})
 
 

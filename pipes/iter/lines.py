@@ -22,7 +22,7 @@ from ...state.replay import after
 from ...storage.streaming.decompression_limit import LINE_BYTES
 from ...storage.streaming.streams import text_over
 from ..bases.input_columns import check_function
-from ..files.streams import close_parts, lines_of, path_and, path_and_stream
+from ..files.streams import bounded_lines, close_parts, path_and, path_and_stream
 
 __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 
@@ -145,7 +145,7 @@ class LineReader(StreamParser):
         return Provenance((ReadRows(str(self._path), "", range(line, line + 1)),))
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
-        lines = islice(lines_of(stream, self.max_bytes), self.skip_lines, None)
+        lines = islice(bounded_lines(stream, self.max_bytes), self.skip_lines, None)
         end: Any = "\r\n" if isinstance(stream.read(0), str) else b"\r\n"
         # In C, since a call for each line would cost more than reading it.
         return map(type(end).rstrip, lines, repeat(end)) if self.strip_newline else lines

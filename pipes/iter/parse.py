@@ -12,7 +12,7 @@ from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, close, functional_datapipe
 from ...storage.streaming.decompression_limit import LINE_BYTES, TooLarge
 from ..bases.one_to_one import OneToOne
-from ..files.streams import lines_of, path_and_stream
+from ..files.streams import bounded_lines, path_and_stream
 from .lines import StreamParser
 
 
@@ -30,7 +30,7 @@ class _CSVReader(StreamParser):
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         if not isinstance(stream.read(0), str):
             raise TypeError("the stream is open as bytes, and with decode=False text is needed: open it with mode='r'")
-        rows = self._reader(islice(lines_of(stream, self.max_bytes), self.skip_lines, None))
+        rows = self._reader(islice(bounded_lines(stream, self.max_bytes), self.skip_lines, None))
         reader = getattr(rows, "reader", rows)  # a DictReader does not count the line of an error; its reader does
         try:
             yield from map(tuple, rows) if self.as_tuple else rows

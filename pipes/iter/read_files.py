@@ -38,7 +38,7 @@ from ..columns.text_parts import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of, columns_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
-from ..files.streams import lines_of
+from ..files.streams import bounded_lines
 from .decode import ImageDecoder
 from .image_folder import ImageFolderLister, LabelledFile
 
@@ -274,7 +274,8 @@ class TextReader(IterDataPipe[dict[str, str]]):
     Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
     removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
     unless `drop_empty_lines` is False. A line may have `max_bytes` characters; beyond that it raises ValueError. Takes
-    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines already yielded stay.
+    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
+    read; lines already yielded stay.
 
     Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
     in another encoding.
@@ -333,7 +334,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         beside = {"path": path} if self.include_paths else {}
         from_start = not isinstance(item, FilePart) or item.start == 0
         with text_over(self._opened(item, path), self.encoding, from_start=from_start, newline="\n") as lines:
-            for line in self._lines.follow(lines_of(lines, self.max_bytes)):
+            for line in self._lines.follow(bounded_lines(lines, self.max_bytes)):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
 

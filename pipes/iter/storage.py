@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...errors.secrets import Options, without_secrets
-from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate, opened, urls_below
 from ...storage.listing import files_below, folder_at, is_listed_as_named
+from ...storage.retrying import attempts_of, trying_again
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listers_and_openers import Lister, Opener, Roots, files_in, matches
 
@@ -31,8 +32,9 @@ class FSSpecFileLister(Lister):
     are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is
     matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
     `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
-    cannot be listed. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in
-    torchdata, as further arguments; without them credentials and endpoints come from the environment.
+    cannot be listed; transient errors are retried up to five times, unless a `Retry` says otherwise. Options of the
+    file system, such as `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without
+    them credentials and endpoints come from the environment.
 
     Raises FileNotFoundError for a missing root, and ImportError where the package for a protocol is missing. Resuming
     counts files, so the files must be the same.
@@ -57,6 +59,7 @@ class FSSpecFileLister(Lister):
         **kwargs: Any,
     ) -> None:
         super().__init__(root, masks, on_error)
+        self.error_policy = ErrorPolicy(trying_again(on_error))
         self.storage_options = Options(storage_options, **kwargs)
 
     def _files_under(self, root: str) -> Iterator[str]:
@@ -89,11 +92,13 @@ class FSSpecFileOpener(Opener):
     Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
     `"r"`, `"rt"` or `"t"` for text, without the byte order mark of UTF-8, `"rb"` or `"b"` for bytes. `kwargs_for_open`
     are arguments for opening a file, such as `encoding` or `compression`. `on_error` handles a file that cannot be
-    opened. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in torchdata, as
-    further arguments; without them credentials and endpoints come from the environment. A stream stays readable until
-    it is dropped, which closes it.
+    opened. Transient errors, of opening and of reading, are retried up to five times, unless a `Retry` says otherwise:
+    a stream goes on where it broke. Options of the file system, such as `anon=True`, are given as `storage_options` or,
+    as in torchdata, as further arguments; without them credentials and endpoints come from the environment. A stream
+    stays readable until it is dropped, which closes it.
 
-    Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
+    Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing. Reading
+    raises OSError for a file that was replaced since it was opened.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -114,6 +119,7 @@ class FSSpecFileOpener(Opener):
     ) -> None:
         is_binary(mode)
         super().__init__(source, on_error)
+        self.error_policy = ErrorPolicy(trying_again(on_error))
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
         self.storage_options = Options(storage_options, **kwargs)
@@ -122,4 +128,7 @@ class FSSpecFileOpener(Opener):
         url = checked_path(url)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
-        return url, opened(address_of(url, self.storage_options), None if is_binary(self.mode) else text, arguments)
+        attempts = attempts_of(self._retry, self.error_policy)
+        return url, opened(
+            address_of(url, self.storage_options), None if is_binary(self.mode) else text, arguments, attempts
+        )

@@ -8,9 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["REPLACED", "OneVersion", "expect_range"]
+__all__ = ["REPLACED", "OneVersion", "Version", "expect_range"]
 
 REPLACED = "the object was replaced while it was read"
+
+_NO_END = 2**63
+"""The last byte of a range without an end: no file is as large."""
 
 
 def expect_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
@@ -19,16 +22,16 @@ def expect_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
     Some servers send a range with status 200. Some send the complete object: that is right for a range from its start,
     and otherwise raises io.UnsupportedOperation. A gateway's error page is short, and names no range.
     """
-    wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", asked)
+    wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
     if wanted is None:
         return
-    first, last = int(wanted[1]), int(wanted[2])
+    first, last = int(wanted[1]), int(wanted[2] or _NO_END)
     length = headers.get("Content-Length")
     if came := re.match(r"bytes (\d+)-(\d+)/(\d+)?", headers.get("Content-Range", "")):
         end = min(last, int(came[3]) - 1) if came[3] else last
-        is_right = int(came[1]) == first and int(came[2]) == end
+        is_right = int(came[1]) == first and end in (_NO_END, int(came[2]))
         if "Content-Encoding" not in headers:
-            is_right = is_right and length in (None, str(end + 1 - first))
+            is_right = is_right and length in (None, str(int(came[2]) + 1 - first))
     elif status == 200 and first and (length is None or int(length) > last + 1 - first):
         raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
     else:
@@ -38,13 +41,38 @@ def expect_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
         raise ConnectionError(errno.EIO, text)
 
 
+class Version:
+    """The version of a file, which all responses for it must have; `size` is None if unknown."""
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+        self._seen: Mapping[str, str] = {}
+
+    def check(self, asked: str, status: int, headers: Mapping[str, str]) -> None:
+        """Raise OSError for a wrong range or another version of the file; `asked` is the `Range` header."""
+        if status == 416:  # the file used to have this range
+            raise OSError(errno.ESTALE, REPLACED)
+        if status not in (200, 206):
+            return
+        expect_range(asked, status, headers)
+        of_version = "ETag" if "ETag" in headers and "ETag" in self._seen else "Last-Modified"
+        if self._seen and headers.get(of_version) != self._seen.get(of_version):
+            raise OSError(errno.ESTALE, REPLACED)
+        total = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "")
+        if total.isdecimal() and "Content-Encoding" not in headers:  # compressed for transfer, the length differs
+            if self._size not in (None, int(total)):
+                raise OSError(errno.ESTALE, REPLACED)
+            self._size = int(total)
+        self._seen = headers
+
+
 class OneVersion:
     """The aiohttp session of one fsspec file, which fails if the file changes."""
 
     def __init__(self, session: Any, size: int) -> None:
         self._session = session
         self._size = size
-        self._seen: Mapping[str, str] = {}
+        self._version = Version(size)
         self.declared_size: int | None = None
         """The size, if responses end with the connection: nothing else shows whether all bytes came."""
 
@@ -60,18 +88,8 @@ class OneVersion:
 
     def _check(self, answer: Any, asked: str) -> None:
         headers = answer.headers
-        if answer.status == 416:  # the file used to have this range
-            raise OSError(errno.ESTALE, REPLACED)
-        if answer.status not in (200, 206):
-            return
-        expect_range(asked, answer.status, headers)
-        of_version = "ETag" if "ETag" in headers and "ETag" in self._seen else "Last-Modified"
-        if self._seen and headers.get(of_version) != self._seen.get(of_version):
-            raise OSError(errno.ESTALE, REPLACED)
-        packed = "Content-Encoding" in headers  # compressed for transfer, so the length differs
-        total = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "")
-        if total.isdecimal() and int(total) != self._size and not packed:
-            raise OSError(errno.ESTALE, REPLACED)
-        self._seen = headers
-        if "Content-Length" not in headers and headers.get("Transfer-Encoding", "").lower() != "chunked" and not packed:
+        self._version.check(asked, answer.status, headers)
+        ends_itself = "Content-Length" in headers or "Content-Encoding" in headers
+        is_chunked = headers.get("Transfer-Encoding", "").lower() == "chunked"
+        if answer.status in (200, 206) and not ends_itself and not is_chunked:
             self.declared_size = self._size

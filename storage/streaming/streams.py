@@ -19,6 +19,7 @@ from ...errors.observer import count_bytes
 from ...errors.policy import ErrorPolicy
 from ...errors.secrets import stream_name
 from ..errors import in_plain_words
+from .resumed import Resumed
 
 try:
     from lzma import LZMAError
@@ -62,6 +63,8 @@ class ClosedWhenDropped(io.RawIOBase):
 
         if self._below is not None:
             self._below.raw.retry(attempts)  # type: ignore[attr-defined]
+        elif isinstance(self._file, Resumed):
+            self._file.retry(attempts)
         elif isinstance(self._file, AbstractBufferedFile):
             again: Any = attempts.wrap(self._read)  # nothing is skipped
             self._read = again

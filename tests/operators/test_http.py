@@ -81,7 +81,7 @@ def test_an_error_status_raises_and_names_the_url(web: str) -> None:
 )
 def test_a_silent_server_is_an_error_after_the_timeout(web: str, what: str, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"timed out.*0\.2|timed out"):
-        read(f"{web}/{what}", timeout=0.2)
+        read(f"{web}/{what}", timeout=0.2, on_error=ps.Retry(1, 0))
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [(None, 60.0), ((None, None), (None, None))])
@@ -104,7 +104,7 @@ def test_a_server_may_be_silent_for_a_minute_where_nothing_else_is_said(
 def test_content_that_ends_before_its_time_is_an_error(web: str, what: str, chunk: int | None) -> None:
     url = f"{web}/{what}"
     with pytest.raises(urllib3.exceptions.ProtocolError, match="IncompleteRead|ended") as caught:
-        list(IterableWrapper([url]).read_from_http().read_from_stream(chunk))
+        list(IterableWrapper([url]).read_from_http(on_error=ps.Retry(1, 0)).read_from_stream(chunk))
     assert url in caught.value.__notes__[0]
 
 

@@ -2,124 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import penstock as ps
+from answering import OLD, SECRET, SMALL, Server, keys_for, running
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage.addresses import address_of
 from penstock.storage.errors import UnknownStoreError
 from penstock.storage.file_systems import is_file, locate
-from penstock.storage.objects import LARGE
 from penstock.storage.writing import whole_file
 from s3 import S3Server
-
-SECRET = "ThisIsSecret"
-SIZE = LARGE + 3 * 2**20
-OLD, NEW = (np.random.default_rng(seed).bytes(SIZE) for seed in (0, 1))
-SMALL = OLD[:100_000]
-PORTAL = b"<html>Please log in.</html>"
-
-
-class Server(ThreadingHTTPServer):
-    """A server of one object, which answers its requests as `plays` says, the first with the first; then well."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        self.content = SMALL
-        self.version: dict[str, str] = {"ETag": '"1"', "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}
-        self.plays: dict[str, list[str]] = {}
-        self.knows_ranges = True
-        self.host = f"127.0.0.1:{self.server_port}"
-        self.url = f"http://{self.host}"
-
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing: clients hang up."""
-
-    def replace(self) -> None:
-        self.content = NEW[: len(self.content)]
-        self.version = {name: value.replace("1", "2") for name, value in self.version.items()}
-
-    def count(self, method: str) -> int:
-        return sum(asked.partition(" ")[0] == method for asked, _ in self.asked)
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.asked.append((f"{self.command} {self.path}", headers))
-        plays = self.server.plays.get(self.command, [])
-        play = (plays.pop(0) if len(plays) > 1 or not plays[0].startswith("ever ") else plays[0][5:]) if plays else ""
-        if play == "replace":
-            self.server.replace()
-        content, told = self.server.content, {**self.server.version}
-        status, first, last = 200, 0, len(content) - 1
-        span = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
-        if span and self.server.knows_ranges:
-            status, first, last = 206, int(span[1]), min(int(span[2] or last), last)
-            told["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
-        body = content[first : last + 1]
-        if play.startswith("to "):
-            status, body, told = int(play[3:6]), b"", {"Location": play[7:] + self.path}
-        elif play == "503":
-            status, body, told = 503, b"", {}
-        elif play == "portal":
-            status, body, told = 200, PORTAL, {}
-        elif play == "another range":
-            told["Content-Range"] = f"bytes {first + 1}-{last}/{len(content)}"
-        elif play == "half a range":
-            last = (first + last) // 2
-            body, told["Content-Range"] = content[first : last + 1], f"bytes {first}-{last}/{len(content)}"
-        elif play == "another version":
-            told["ETag"] = '"2"'
-        elif play == "silent":
-            time.sleep(3)
-            self.close_connection = True
-            return
-        self.send_response(status)
-        if play not in ("no length", "half, no length"):
-            told["Content-Length"] = str(len(body))
-        for name, value in told.items():
-            self.send_header(name, value)
-        self.close_connection = play in ("cut", "no length", "half, no length")
-        self.end_headers()
-        if self.command != "HEAD":
-            with suppress(OSError):
-                self.wfile.write(body[: len(body) // 2] if play in ("cut", "half, no length") else body)
-        if self.close_connection:
-            with suppress(OSError):
-                self.wfile.flush()
-                self.connection.shutdown(socket.SHUT_RDWR)
-
-    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
-
-
-@contextmanager
-def running() -> Iterator[Server]:
-    with Server() as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server
-        server.shutdown()
 
 
 @pytest.fixture
@@ -132,10 +29,6 @@ def server() -> Iterator[Server]:
 def other() -> Iterator[Server]:
     with running() as one:
         yield one
-
-
-def keys_for(server: Server) -> dict[str, Any]:
-    return {"key": "the-key", "secret": "the-secret", "token": SECRET, "endpoint_url": server.url}
 
 
 def in_pieces(stream: Any) -> bytes:
@@ -209,11 +102,15 @@ def test_a_file_of_the_web_that_is_replaced_while_it_is_read_is_an_error(
 
 @pytest.mark.parametrize("play", ["portal", "another range", "half a range", "another version"])
 def test_what_is_no_part_of_an_object_is_not_taken_for_one(play: str, server: Server) -> None:
-    server.plays = {"GET": [play]}
+    server.plays = {"GET": [f"ever {play}"]}
+    again = ps.Retry(1, 0, errors=ConnectionError)
     with pytest.raises(OSError, match=r"bytes came|were requested|was replaced") as caught:
-        read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **keys_for(server)))
+        read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", on_error=again, **keys_for(server)))
     assert caught.value.filename == "s3://b/a"
-    assert server.count("GET") == 1
+    assert server.count("GET") == (1 if play == "another version" else 2)
+    server.plays = {"GET": [play]}
+    if play != "another version":
+        assert read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **keys_for(server))) == SMALL
 
 
 def test_a_version_is_known_without_its_quotes(s3_server: S3Server) -> None:
@@ -276,13 +173,13 @@ PATIENT: dict[str, Any] = {"config_kwargs": {"read_timeout": 0.3, "connect_timeo
 
 @pytest.mark.parametrize("play", ["503", "silent"])
 @pytest.mark.parametrize("chain", [False, True])
-def test_what_makes_one_attempt_makes_one(chain: bool, play: str, server: Server) -> None:
+def test_an_attempt_is_one_request(chain: bool, play: str, server: Server) -> None:
     server.plays = {method: [f"ever {play}"] for method in ("HEAD", "GET")}
     options: dict[str, Any] = {**keys_for(server), **PATIENT}
     urls, options = (["simplecache::s3://b/a"], {"s3": options}) if chain else (["s3://b/a"], options)
     with pytest.raises(OSError, match=r"Unavailable|did not answer"):
-        list(IterableWrapper(urls).open_files_by_fsspec("rb", **options))
-    assert len(server.asked) == 1
+        list(IterableWrapper(urls).open_files_by_fsspec("rb", on_error=ps.Retry(1, 0), **options))
+    assert len(server.asked) == 2
 
 
 def test_what_s3fs_writes_is_sent_up_to_five_more_times(server: Server) -> None:

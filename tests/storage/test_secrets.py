@@ -69,11 +69,13 @@ server = pytest.fixture(serving)
 other = pytest.fixture(serving)
 
 READERS: dict[str, Callable[[str, Path], Any]] = {
-    "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(),
-    "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
-    "list_files_by_fsspec": lambda url, folder: IterableWrapper([url]).list_files_by_fsspec(),
+    "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(on_error=ps.Retry(1, 0)),
+    "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec(
+        "rb", on_error=ps.Retry(1, 0)
+    ),
+    "list_files_by_fsspec": lambda url, folder: IterableWrapper([url]).list_files_by_fsspec(on_error=ps.Retry(1, 0)),
     "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(on_error=ps.Retry(1, 0)),
-    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http().decompress("gzip"),
+    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http(on_error=ps.Retry(1, 0)).decompress("gzip"),
     "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 1, on_error=ps.Retry(1, 0)),
     "read_images": lambda url, folder: IterableWrapper([url]).read_images(on_error=ps.Retry(1, 0)),
     "read_parquet": lambda url, folder: IterableWrapper([url]).read_parquet(on_error=ps.Retry(1, 0)),
@@ -152,7 +154,7 @@ def test_an_error_of_requests_takes_no_secret_along(place: str, server: Any) -> 
     server.redirect_to = f"/307/a?sig={SECRET}"
     url = f"http://me:{SECRET}@{server.host if place else '127.0.0.1:1'}{place}?sig={SECRET}"
     with pytest.raises(OSError, match="404|redirects|refused") as caught:
-        list(IterableWrapper([url]).read_from_http(headers={"X-Key": SECRET}))
+        list(IterableWrapper([url]).read_from_http(headers={"X-Key": SECRET}, on_error=ps.Retry(1, 0)))
     packed = pickle.dumps(caught.value)
     assert SECRET.encode() not in packed
     answer = pickle.loads(packed).response
