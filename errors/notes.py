@@ -7,7 +7,7 @@ from itertools import islice
 
 import torch
 
-from .secrets import Short, without_secrets
+from .secrets import Short, shown_text, without_secrets
 from .short_values import array_in_words, date_in_words, table_in_words
 
 __all__ = ["PREFIX", "add_note", "all_notes_of", "describe_item", "key_of", "notes_of"]
@@ -70,7 +70,7 @@ def _item_text(item: object, depth: int = 0) -> str:
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
-        text = without_secrets(item)
+        text = shown_text(item)
         return repr(text) if len(text) <= 300 else _short_item.repr(text)
     if isinstance(item, dict):
         pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]

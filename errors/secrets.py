@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Options", "Short", "hide_secrets", "is_secret", "short", "stream_name", "without_secrets"]
+__all__ = ["Options", "Short", "hide_secrets", "is_secret", "short", "shown_text", "stream_name", "without_secrets"]
 
 # After a colon without a port, a password may contain any character; object stores have no port.
 _USER_INFO = re.compile(
@@ -15,19 +15,26 @@ _USER_INFO = re.compile(
 )
 _WITHIN = r"(?<![.,:;!)\]}])"
 """The last character of an address is none of these: they belong to the sentence around it."""
-# A quote is part of the query unless a delimiter or the end follows.
-_QUERY = re.compile(
-    r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)" + _WITHIN,
+_LITERAL = "s3a?|gs|gcs|file|local|memory|zip|tar|libarchive"
+"""Protocols of which `?`, `;` and `#` are characters of a name; after a `?`, a `name=value` is hidden nevertheless."""
+_PATH = r"[^\s'\"?;#:]*(?::(?!//)[^\s'\"?;#:]*)*"
+"""Host and path, up to the next address: a long text is passed over once."""
+# A quote is part of an address unless a delimiter or the end follows.
+_AFTER_PATH = re.compile(
+    rf"((?:\b(?!(?:{_LITERAL})://)[a-z][a-z\d+.-]{{,30}}://|with url: ){_PATH}[?;#]|\?(?=[^\s'\"?=&]*=))"
+    r"((?:[^\s'\"]|'(?![\s,:;)\]}]|$))+)" + _WITHIN,
     re.IGNORECASE,
 )
-_FRAGMENT = re.compile(r"(https?://[^\s'\"#]*#)[^\s'\"]*=[^\s'\"]*" + _WITHIN, re.IGNORECASE)
-_ESCAPED = re.compile(r"(%3F)[^\s'\"]*?%3D[^\s'\"]*" + _WITHIN, re.IGNORECASE)
+_ESCAPED = re.compile(r"(%(?:3F|3B|23))[^\s'\"]*?%3D[^\s'\"]*" + _WITHIN, re.IGNORECASE)
+_OF_TEXTS = str.maketrans({mark: chr(0xE000 + ord(mark)) for mark in " \t'\""})
+"""Characters that end an address in a text, and stand-ins for them in an address alone, of which they are part."""
+_BACK = {ord(stand_in): chr(mark) for mark, stand_in in _OF_TEXTS.items()}
 _NAMES = {"export", "id", "versionId"}
 """The query parameters that identify a file; any other may be a token or a signature."""
 
 
 def without_secrets(text: str) -> str:
-    """Return a text whose addresses show no user, and only the query parameters that identify a file.
+    """Return a text whose addresses show no user, and after the path only the parameters that identify a file.
 
     >>> without_secrets("https://me:password@host/a.tar?X-Amz-Signature=abc was not found")
     'https://…@host/a.tar?… was not found'
@@ -36,10 +43,8 @@ def without_secrets(text: str) -> str:
     """
     if "@" in text:
         text = _USER_INFO.sub(lambda found: f"{found[found.lastindex or 0]}…@", text)
-    if "?" in text:
-        text = _QUERY.sub(lambda found: found[1] + _plain_parts(found[2]), text)
-    if "#" in text:
-        text = _FRAGMENT.sub(r"\1…", text)
+    if "?" in text or ";" in text or "#" in text:
+        text = _AFTER_PATH.sub(lambda found: found[1] + _plain_parts(found[1], found[2]), text)
     if "%" in text:
         text = _ESCAPED.sub(r"\1…", text)
     return text
@@ -53,13 +58,17 @@ def stream_name(address: str) -> str:
     """
     if "://" not in address:
         return address
-    # In a text, a query ends at a space or a quote; in an address, these are part of it.
-    return without_secrets(re.sub(r"""[\s'"](?=[^?]*$)""", "+", address) if "?" in address else address)
+    return without_secrets(address.translate(_OF_TEXTS)).translate(_BACK)
 
 
-def _plain_parts(query: str) -> str:
-    parts = re.split("[&;?]", query)
-    plain = [part for part in parts if part.partition("=")[0] in _NAMES]
+def shown_text(text: str) -> str:
+    """Return a text, or an address alone, without secrets."""
+    return stream_name(text) if re.match(r"[a-z][a-z\d+.-]*:[/:]", text, re.IGNORECASE) else without_secrets(text)
+
+
+def _plain_parts(start: str, rest: str) -> str:
+    parts = re.split("[&;?#]", rest)
+    plain = [part for part in parts if part.partition("=")[0] in _NAMES] if start.endswith("?") else []
     return "&".join(plain if len(plain) == len(parts) else [*plain, "…"])
 
 
@@ -83,7 +92,7 @@ def hide_secrets(error: BaseException) -> None:
             each.args = (*parts,)
         for name in ("filename", "filename2", "strerror"):  # an OSError's text is made of these
             part = getattr(each, name, None)
-            if isinstance(part, str) and (hidden := without_secrets(part)) != part:
+            if isinstance(part, str) and (hidden := shown_text(part)) != part:
                 setattr(each, name, hidden)
 
 
@@ -100,7 +109,7 @@ class Short(reprlib.Repr):
     """Makes short texts of values without secrets, which are removed before truncation could cut one in half."""
 
     def repr_str(self, x: str, level: int) -> str:
-        return super().repr_str(stream_name(x) if x.startswith(("http://", "https://")) else without_secrets(x), level)
+        return super().repr_str(shown_text(x), level)
 
     def repr_OrderedDict(self, x: Any, level: int) -> str:  # noqa: N802 - named after the type
         return self.repr_dict(x, level)

@@ -9,6 +9,7 @@ import json
 import logging
 import pickle
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as ps
-from penstock.errors.secrets import Options, hide_secrets, without_secrets
+from penstock.errors.secrets import Options, hide_secrets, stream_name, without_secrets
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import walk
 from penstock.storage.addresses import address_of
@@ -87,6 +88,8 @@ ADDRESSES = {
     "signed": lambda host, path: f"http://{host}{path}?X-Amz-Signature={SECRET}&part=1",
     "token": lambda host, path: f"http://{host}{path}?{SECRET}",
     "password": lambda host, path: f"http://me:{SECRET}@{host}{path}",
+    "parameter": lambda host, path: f"http://{host}{path};sig={SECRET}",
+    "fragment": lambda host, path: f"http://{host}{path}#{SECRET}",
 }
 
 
@@ -225,10 +228,56 @@ def test_keys_in_the_address_of_any_store_are_refused(url: str) -> None:
         ("get https://host/a#token=abc, then go", "get https://host/a#…, then go"),
         ("get host%3Fsig%3Dabc.", "get host%3F…."),
         ("https%3A%2F%2Fhost%2Fa%3Fb%3Dc", "https%3A%2F%2Fhost%2Fa%3F…"),
+        ("https%3A%2F%2Fhost%2Fa%3Bb%3Dc", "https%3A%2F%2Fhost%2Fa%3B…"),
+        ("see http://host/a;sig=1; then http://host/b;2, or not", "see http://host/a;…; then http://host/b;…, or not"),
+        ("[URL('http://host/a;b'), 'ftp://host/c#d']", "[URL('http://host/a;…'), 'ftp://host/c#…']"),
+        ("exceeded with url: /a;sig=1 (Caused", "exceeded with url: /a;… (Caused"),
+        ("https://host/uc?id=7#token=1", "https://host/uc?id=7&…"),
+        ("https://host:80/p/https://me:pw@other/a;1", "https://host:80/p/https://…@other/a;…"),
+        ("read https://host/a; or https://host/b? or #c", "read https://host/a; or https://host/b? or #c"),
+        ("az://box/a?1", "az://box/a?…"),
+        ("abfss://box@account/a;1", "abfss://…@account/a;…"),
+        ("webdav://host/a#1", "webdav://host/a#…"),
+        ("simplecache::hdfs://host/a?1", "simplecache::hdfs://host/a?…"),
+        ("zip://a;b.txt::https://host/c;d", "zip://a;b.txt::https://host/c;…"),
+        ("s3://bucket/a?b;c#d", "s3://bucket/a?b;c#d"),
+        ("gs://bucket/a;b=c", "gs://bucket/a;b=c"),
+        ("text/html;charset=utf-8", "text/html;charset=utf-8"),
     ],
 )
 def test_what_is_hidden_of_a_text(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://host/my file;sig=1 '2'", "http://host/my file;…"),
+        ("az://box/it's a?1 2", "az://box/it's a?…"),
+        ("ftp://me:p w@host/a#b", "ftp://…@host/a#…"),
+        ("zip://my b.txt::https://host/c d?e f", "zip://my b.txt::https://host/c d?…"),
+        ("s3://bucket/my a?b", "s3://bucket/my a?b"),
+        ("file:///a b;c#d", "file:///a b;c#d"),
+        ("/folder/what;a=b?c=d#e", "/folder/what;a=b?c=d#e"),
+    ],
+)
+def test_what_is_hidden_of_an_address_alone(address: str, shown: str) -> None:
+    assert stream_name(address) == shown
+    if "://" in address:
+        assert repr(IterableWrapper([address])) == f"IterableWrapper([{shown!r}])"
+        dp = IterableWrapper([(address, 1)]).map(lambda item: 1 // 0, on_error="skip")
+        list(dp)
+        assert dp.stats()["map"]["last_errors"][0].endswith(f"on ({shown!r}, 1)")
+        error = OSError(5, "cut", address)
+        hide_secrets(error)
+        assert error.filename == shown
+
+
+def test_hiding_takes_time_in_proportion_to_the_text() -> None:
+    began = time.monotonic()
+    for text in ("a.b-c:d+e;" * 50_000 + "://", "http://" * 50_000 + ";", "http://a" * 50_000 + ";;", "?a;#" * 50_000):
+        without_secrets(text)
+    assert time.monotonic() - began < 20
 
 
 class Signed(NamedTuple):

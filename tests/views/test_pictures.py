@@ -234,8 +234,18 @@ def test_bars_show_shares() -> None:
     assert bars == pytest.approx([boxes[0], boxes[1] / 2], abs=0.1)
 
 
-def test_secrets_are_in_no_picture() -> None:
-    urls = ["https://me:hunter2@host/a.tar?X-Amz-Signature=hunter2"]
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:hunter2@host/a.tar?X-Amz-Signature=hunter2",
+        "http://host/a.tar;sig=hunter2",
+        "az://box/host/a.tar?hunter2",
+        "sftp://host/a.tar#hunter2",
+        "zip://b.txt::https://host/a.tar;hunter2",
+    ],
+)
+def test_secrets_are_in_no_picture(url: str) -> None:
+    urls = [url]
     dp = ps.iter.IterableWrapper(urls).open_files_by_fsspec(key="hunter2").map(double)
     dp = dp.zip(ps.iter.IterableWrapper(urls).map(double)).concat(*(ps.iter.IterableWrapper(urls) for _ in range(9)))
     picture = Picture(Silent(dp, note={"a": urls}))

@@ -283,8 +283,17 @@ def test_any_item_is_shown_and_nothing_in_it_is_code() -> None:
     text.encode()
 
 
-def test_secrets_are_in_no_page() -> None:
-    url = "https://me:hunter2@host/a.tar?sig=hunter2"
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:hunter2@host/a.tar?X-Amz-Signature=hunter2",
+        "http://host/a.tar;sig=hunter2",
+        "az://box/host/a.tar?hunter2",
+        "sftp://host/a.tar#hunter2",
+        "zip://b.txt::https://host/a.tar;hunter2",
+    ],
+)
+def test_secrets_are_in_no_page(url: str) -> None:
     text = page(url, {"url": url}, [url], (url, TONE), {"url": [url, url], "n": [1, 2]}, pa.table({"a": [url]}))
     assert "host/a.tar" in text
     assert "hunter2" not in text
