@@ -1,6 +1,6 @@
 """How fast JSON lines become packs of tokens on two processes: `python -m benchmarks.tokens`.
 
-The data are 40,000 documents in 8 files: an id, 90 words, and an object of two fields. The tokenizer is a BPE of 8,000
+The data are 16,000 documents in 8 files: an id, 90 words, and an object of two fields. The tokenizer is a BPE of 8,000
 pieces, which is trained on the first 2,000 of them. Packs have 1,024 tokens, and batches 8 packs. Each contestant runs
 in its own process, once a round: a warm-up epoch, and then all epochs that begin within 3 seconds, which count.
 """
@@ -63,7 +63,7 @@ def measure(peer: str, folder: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tokens", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=40_000)
+    parser.add_argument("--rows", type=int, default=16_000)
     parser.add_argument("--measure", nargs=2, metavar=("FOLDER", "PEER"), help="measure this only, here; print JSON")
     options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are as many processes as processors

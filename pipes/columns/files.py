@@ -18,19 +18,28 @@ from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
-from .formats import FORMATS, TEXT, ColumnFormat, NoRows, ParquetFormat
+from .formats import ColumnFormat, OrcFormat, ParquetFormat, ipc_format
 from .origins import FilePart, known_values, origin_of, part_name
-from .text_parts import text_part
+from .text_formats import TEXT, NoRows, text_format, text_part
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = ["CODECS", "ColumnFile", "first_difference"]
+__all__ = ["CODECS", "FORMATS", "ColumnFile", "first_difference"]
 
 _IN_MEMORY = 32 * 2**20
 """Remote text files of at least so many bytes are copied to disk, not into memory."""
+
+FORMATS: dict[str, Callable[..., ColumnFormat]] = {
+    "parquet": ParquetFormat,
+    "csv": partial(text_format, "csv"),
+    "json": partial(text_format, "json"),
+    "ipc": ipc_format,
+    "orc": OrcFormat,
+}
+"""What opens a file of each format."""
 
 CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """The codec of a text file, by the ending of its name."""
@@ -66,7 +75,6 @@ class ColumnFile:
         retry: Retry | None,
         among: set[ColumnFile],
     ) -> None:
-        import pyarrow as pa
 
         self.origin = origin = origin_of(item)
         self._item = item
@@ -84,28 +92,31 @@ class ColumnFile:
             self._close_streams()
             raise
         try:
-            self._known = known_values(origin)
-            own = [field for field in self.content.schema if field.name not in self._known]
-            fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
-            self._available = pa.schema(fields, self.content.schema.metadata)
-            self.is_empty = isinstance(self.content, NoRows) and not self.content.schema.names
-            if self.is_empty and not target:  # it has none of the columns
-                columns, filter = (), None
-            self.whole_schema = self._available if target is None else target
-            self._wanted = [*(self.whole_schema.names if columns is None else columns)]
-            if missing := [name for name in self._wanted if name not in self.whole_schema.names]:
-                has = self.whole_schema.names
-                raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {has}")
-            self._filter = None if filter is None else expression_of(filter, self.whole_schema)
-            looked_at = [] if self._filter is None else fields_in(self._filter, self.whole_schema)
-            self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
-            _expect_once(self._together, self.content.schema.names)
-            own_names = {field.name for field in own}
-            # Where the file has none of them, one is read anyway, to count the rows.
-            self._to_read = [name for name in self._together if name in own_names] or self.content.schema.names[:1]
+            self._select(columns, filter)
         except BaseException:
             self.close()
             raise
+
+    def _select(self, columns: Sequence[str] | None, filter: str | pc.Expression | None) -> None:
+        self._known = known_values(self.origin)
+        own = [field for field in self.content.schema if field.name not in self._known]
+        fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
+        self._available = pa.schema(fields, self.content.schema.metadata)
+        self.is_empty = isinstance(self.content, NoRows) and not self.content.schema.names
+        if self.is_empty and not self._target:  # it has none of the columns
+            columns, filter = (), None
+        self.whole_schema = self._available if self._target is None else self._target
+        self._wanted = [*(self.whole_schema.names if columns is None else columns)]
+        if missing := [name for name in self._wanted if name not in self.whole_schema.names]:
+            has = self.whole_schema.names
+            raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {has}")
+        self._filter = None if filter is None else expression_of(filter, self.whole_schema)
+        looked_at = [] if self._filter is None else fields_in(self._filter, self.whole_schema)
+        self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
+        _expect_once(self._together, self.content.schema.names)
+        own_names = {field.name for field in own}
+        # Where the file has none of them, one is read anyway, to count the rows.
+        self._to_read = [name for name in self._together if name in own_names] or self.content.schema.names[:1]
 
     def _opened(
         self,

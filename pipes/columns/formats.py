@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors.hints import hint_on_argument
 from ...errors.notes import add_note
 from ...state.replay import expect_no_fewer
 
@@ -17,24 +15,13 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 __all__ = [
-    "BLOCK_SIZE",
-    "FORMATS",
-    "TEXT",
     "ColumnFormat",
-    "NoRows",
+    "OrcFormat",
     "ParquetFormat",
-    "check_options",
+    "StreamedFormat",
     "expect_all_rows",
+    "ipc_format",
 ]
-
-BLOCK_SIZE = 2**20
-"""Bytes of a block of a text file, by default; that of pyarrow."""
-
-TEXT = ("csv", "json")
-"""The formats that are text."""
-
-_BLANK = b"\xef\xbb\xbf \t\r\n"
-"""Bytes that are no rows: a byte order mark, and blanks."""
 
 _ROWS_AT_A_TIME = 64
 """Rows per step in the search for the damage in a column."""
@@ -69,19 +56,6 @@ class ColumnFormat:
     def _opened(self) -> pa.NativeFile:
         self._streams.append(self._open_stream())
         return self._streams[-1]
-
-
-class NoRows(ColumnFormat):
-    """A text file, or a part of one, that is empty: without columns unless another part tells them."""
-
-    goes_on = False
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._streams = []
-        self.schema = schema
-
-    def parts(self, first: int) -> Iterable[int]:
-        return ()
 
 
 class ParquetFormat(ColumnFormat):
@@ -184,7 +158,7 @@ class OrcFormat(ColumnFormat):
         return pa.Table.from_batches([self._file.read_stripe(number, columns=[*columns])])
 
 
-class _Streamed(ColumnFormat):
+class StreamedFormat(ColumnFormat):
     """A file read from its start: a later part costs reading those before it. `schema` is its own, where known."""
 
     goes_on = False
@@ -241,62 +215,7 @@ class _Streamed(ColumnFormat):
         self._batches, self._columns, self._next = iter(reader), columns, 0
 
 
-class CsvFormat(_Streamed):
-    """A CSV file; the options may set another delimiter."""
-
-    def _reader(self, columns: Sequence[str] | None) -> Any:
-        from pyarrow import csv
-
-        kinds = (csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions)
-        read, parse, convert = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
-        read.use_threads = False  # keeps row numbers in errors, and takes no longer
-        if columns is not None:
-            convert.include_columns = columns
-        return csv.open_csv(self._opened(), read, parse, convert)
-
-
-class JsonFormat(_Streamed):
-    """A file with a JSON object on each line."""
-
-    def _reader(self, columns: Sequence[str] | None) -> Any:
-        import pyarrow as pa
-        from pyarrow import json
-
-        kinds = (json.ReadOptions, json.ParseOptions)
-        read, parse = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
-        if columns is not None:  # other columns are not converted
-            parse.explicit_schema = pa.schema([self.schema.field(name) for name in columns])
-            parse.unexpected_field_behavior = "ignore"
-        try:
-            return json.open_json(self._opened(), read, parse)
-        except pa.ArrowInvalid as error:
-            if self._opened().read(256).lstrip().startswith(b"["):
-                raise ValueError(
-                    "the file is one list, and one object per line is needed: `jq -c '.[]'` converts it"
-                ) from error
-            _advise(error)
-            raise
-
-    def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
-        import pyarrow as pa
-
-        try:
-            return super().read(number, columns)
-        except pa.ArrowInvalid as error:
-            _advise(error)
-            raise
-
-
-def _advise(error: Exception) -> None:
-    if " changed from " in str(error):
-        add_note(error, "each column needs one type: ps.read_text(path).parse_json() takes lines whose types differ")
-    if "unexpected field" in str(error):
-        add_note(
-            error, "the first block lacks this field: give all fields and types by explicit_schema=pyarrow.schema(…)"
-        )
-
-
-class IpcStreamFormat(_Streamed):
+class IpcStreamFormat(StreamedFormat):
     """An Arrow IPC stream, the format for sinks that cannot seek."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
@@ -347,62 +266,6 @@ def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, A
     if beginning.startswith(b"FEA1"):
         raise ValueError("the file has Feather's version 1, which is older than Arrow: convert it with pyarrow.feather")
     return (IpcFileFormat if beginning == b"ARROW1" else IpcStreamFormat)(open_stream, options)
-
-
-def _text_format(
-    kind: type[_Streamed],
-    open_stream: Callable[[], pa.NativeFile],
-    options: Mapping[str, Any],
-    schema: pa.Schema | None = None,
-) -> ColumnFormat:
-    """Return the format of a text file, which may be empty, or have blank lines only."""
-    import pyarrow as pa
-
-    try:
-        return kind(open_stream, options, schema)
-    except pa.ArrowInvalid:
-        with open_stream() as stream:
-            if any(block.strip(_BLANK) for block in iter(partial(stream.read, BLOCK_SIZE), b"")):
-                raise
-        return NoRows(pa.schema([]))
-
-
-FORMATS: dict[str, Callable[..., ColumnFormat]] = {
-    "parquet": ParquetFormat,
-    "csv": partial(_text_format, CsvFormat),
-    "json": partial(_text_format, JsonFormat),
-    "ipc": ipc_format,
-    "orc": OrcFormat,
-}
-"""What opens a file of each format."""
-
-
-def check_options(kind: str, options: Mapping[str, Any], known: list[str]) -> None:
-    """Raise TypeError for an option that a format lacks; `known` are the arguments of its reader."""
-    if options and kind not in ("csv", "json"):
-        name = next(iter(options))
-        raise TypeError(f"got an unexpected keyword argument {name!r}{hint_on_argument(name, known)}")
-    if options:
-        from pyarrow import csv, json
-
-        of_csv = csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions
-        options_by_class(options, of_csv if kind == "csv" else (json.ReadOptions, json.ParseOptions))
-
-
-def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[type, dict[str, Any]]:
-    """Return the options of each of some pyarrow classes.
-
-    Raises TypeError for an option that none of them has.
-    """
-    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _NOT_OPTIONS for kind in kinds}
-    if unknown := [name for name in options if not any(name in names for names in known.values())]:
-        possible = ", ".join(sorted(set().union(*known.values())))
-        raise TypeError(f"there is no option {', '.join(map(repr, unknown))}: the options are {possible}")
-    return {kind: {name: options[name] for name in options if name in names} for kind, names in known.items()}
-
-
-_NOT_OPTIONS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
-"""Attributes of the option classes that users may not set."""
 
 
 def _only(columns: Sequence[str] | None, schema: pa.Schema | None) -> Any:

@@ -181,7 +181,7 @@ class _Requests:
         """Return the response for a URL, which came from the page `sent_by`; `asked` is the `Range` header."""
         from requests import RequestException
 
-        from ...storage.web_errors import passing
+        from ...storage.streaming.web_errors import passing
 
         options = {**self._options}
         if sent_by is not None and self._session.should_strip_auth(sent_by, url):
@@ -216,7 +216,7 @@ def _raw(answer: Any) -> Any:
 
 
 def _answer_of(answer: Any) -> Answer:
-    from ...storage.web_errors import passing
+    from ...storage.streaming.web_errors import passing
 
     raw = _raw(answer)
 

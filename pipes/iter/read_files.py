@@ -34,7 +34,7 @@ from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
 from ..columns.origins import FilePart, origin_of
-from ..columns.text_parts import has_plain_line_ends, lines_in_range
+from ..columns.text_formats import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of, columns_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in

@@ -15,9 +15,9 @@ from ...storage.reading import open_to_seek
 from ...storage.retrying import Transient
 from ...storage.streaming.ranged import Ranged
 from ..bases.rows.one_schema import all_items
-from ..columns.files import CODECS, ColumnFile
-from ..columns.formats import BLOCK_SIZE, FORMATS, TEXT
+from ..columns.files import CODECS, FORMATS, ColumnFile
 from ..columns.origins import FilePart, Origin, RowGroup, origin_of
+from ..columns.text_formats import BLOCK_SIZE, TEXT
 from .shard import ShardingFilter
 
 __all__ = ["FileSharder"]

@@ -18,7 +18,7 @@ from PIL import Image
 
 import penstock as ps
 from penstock.pipes.columns.files import CODECS, ColumnFile
-from penstock.pipes.columns.formats import TEXT
+from penstock.pipes.columns.text_formats import TEXT
 from penstock.pipes.files.endings import ENDINGS
 from penstock.pipes.iter import TableFileLister
 from s3 import S3Server

@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, graph_settings
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock import DataLoader2, MultiProcessingReadingService
-from penstock.pipes.columns.text_parts import lines_in_range
+from penstock.pipes.columns.text_formats import lines_in_range
 from penstock.pipes.iter import IterableWrapper
 from s3 import S3Server
 

@@ -21,8 +21,9 @@ from ....registry import (
 )
 from ...columns.files import ColumnFile
 from ...columns.filters import expression_of
-from ...columns.formats import TEXT, ParquetFormat, check_options
+from ...columns.formats import ParquetFormat
 from ...columns.origins import FilePart, Origin, RowGroup, origin_of, part_name
+from ...columns.text_formats import TEXT, check_options
 from ...columns.to_arrow import rows_in
 from ..arguments import expect_names
 from .cuts_batches import CutsBatches

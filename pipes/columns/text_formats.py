@@ -1,23 +1,158 @@
-"""Parts of text files, read apart from each other: blocks of pyarrow, and lines that begin in a range of bytes."""
+"""CSV and JSON files, whole or in parts that are read apart from each other."""
 
 from __future__ import annotations
 
 import codecs
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
+from ...errors.hints import hint_on_argument
+from ...errors.notes import add_note
 from ...storage.streaming.decompression_limit import LINE_BYTES
-from .formats import BLOCK_SIZE, FORMATS, ColumnFormat, NoRows
+from .formats import ColumnFormat, StreamedFormat
 from .origins import FilePart
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["has_plain_line_ends", "lines_in_range", "text_part"]
+__all__ = [
+    "BLOCK_SIZE",
+    "TEXT",
+    "NoRows",
+    "check_options",
+    "has_plain_line_ends",
+    "lines_in_range",
+    "text_format",
+    "text_part",
+]
+
+
+BLOCK_SIZE = 2**20
+"""Bytes of a block of a text file, by default; that of pyarrow."""
+
+TEXT = ("csv", "json")
+"""The formats that are text."""
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+"""Bytes that are no rows: a byte order mark, and blanks."""
+
+
+class NoRows(ColumnFormat):
+    """A text file, or a part of one, that is empty: without columns unless another part tells them."""
+
+    goes_on = False
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._streams = []
+        self.schema = schema
+
+    def parts(self, first: int) -> Iterable[int]:
+        return ()
+
+
+class CsvFormat(StreamedFormat):
+    """A CSV file; the options may set another delimiter."""
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        from pyarrow import csv
+
+        kinds = (csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions)
+        read, parse, convert = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
+        read.use_threads = False  # keeps row numbers in errors, and takes no longer
+        if columns is not None:
+            convert.include_columns = columns
+        return csv.open_csv(self._opened(), read, parse, convert)
+
+
+class JsonFormat(StreamedFormat):
+    """A file with a JSON object on each line."""
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        import pyarrow as pa
+        from pyarrow import json
+
+        kinds = (json.ReadOptions, json.ParseOptions)
+        read, parse = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
+        if columns is not None:  # other columns are not converted
+            parse.explicit_schema = pa.schema([self.schema.field(name) for name in columns])
+            parse.unexpected_field_behavior = "ignore"
+        try:
+            return json.open_json(self._opened(), read, parse)
+        except pa.ArrowInvalid as error:
+            if self._opened().read(256).lstrip().startswith(b"["):
+                raise ValueError(
+                    "the file is one list, and one object per line is needed: `jq -c '.[]'` converts it"
+                ) from error
+            _advise(error)
+            raise
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
+        import pyarrow as pa
+
+        try:
+            return super().read(number, columns)
+        except pa.ArrowInvalid as error:
+            _advise(error)
+            raise
+
+
+def _advise(error: Exception) -> None:
+    if " changed from " in str(error):
+        add_note(error, "each column needs one type: ps.read_text(path).parse_json() takes lines whose types differ")
+    if "unexpected field" in str(error):
+        add_note(
+            error, "the first block lacks this field: give all fields and types by explicit_schema=pyarrow.schema(…)"
+        )
+
+
+def text_format(
+    kind: str,
+    open_stream: Callable[[], pa.NativeFile],
+    options: Mapping[str, Any],
+    schema: pa.Schema | None = None,
+) -> ColumnFormat:
+    """Return the format of a CSV or JSON file, which may be empty, or have blank lines only."""
+    import pyarrow as pa
+
+    try:
+        return (CsvFormat if kind == "csv" else JsonFormat)(open_stream, options, schema)
+    except pa.ArrowInvalid:
+        with open_stream() as stream:
+            if any(block.strip(_BLANK) for block in iter(partial(stream.read, BLOCK_SIZE), b"")):
+                raise
+        return NoRows(pa.schema([]))
+
+
+def check_options(kind: str, options: Mapping[str, Any], known: list[str]) -> None:
+    """Raise TypeError for an option that a format lacks; `known` are the arguments of its reader."""
+    if options and kind not in ("csv", "json"):
+        name = next(iter(options))
+        raise TypeError(f"got an unexpected keyword argument {name!r}{hint_on_argument(name, known)}")
+    if options:
+        from pyarrow import csv, json
+
+        of_csv = csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions
+        options_by_class(options, of_csv if kind == "csv" else (json.ReadOptions, json.ParseOptions))
+
+
+def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[type, dict[str, Any]]:
+    """Return the options of each of some pyarrow classes.
+
+    Raises TypeError for an option that none of them has.
+    """
+    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _NOT_OPTIONS for kind in kinds}
+    if unknown := [name for name in options if not any(name in names for names in known.values())]:
+        possible = ", ".join(sorted(set().union(*known.values())))
+        raise TypeError(f"there is no option {', '.join(map(repr, unknown))}: the options are {possible}")
+    return {kind: {name: options[name] for name in options if name in names} for kind, names in known.items()}
+
+
+_NOT_OPTIONS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
+"""Attributes of the option classes that users may not set."""
 
 
 def _is_divisible(options: Mapping[str, Any]) -> bool:
@@ -54,7 +189,7 @@ def text_part(
         )
     if schema is None:
         first = _blocks(file, 0, min(2 * block_size, size), size, block_size)  # a first line may begin the second
-        with closing(FORMATS[kind](partial(pa.BufferReader, first), options)) as whole:
+        with closing(text_format(kind, partial(pa.BufferReader, first), options)) as whole:
             schema = whole.schema
         if not schema.names:
             raise ValueError("the first blocks of the file are blank: put sharding_filter in place of shard_files")
@@ -77,7 +212,7 @@ def text_part(
         )
     if not lines.strip(b"\r\n" if kind == "csv" else None):
         return NoRows(schema)
-    return FORMATS[kind](partial(pa.BufferReader, lines), {**options, **given}, schema)
+    return text_format(kind, partial(pa.BufferReader, lines), {**options, **given}, schema)
 
 
 def _blocks(file: IO[bytes], start: int, stop: int, size: int, block_size: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import requests
 from urllib3 import exceptions as urllib3
 
-from .errors import PASSING
+from ..errors import PASSING
 
 __all__ = ["passing"]
 
