@@ -12,14 +12,14 @@ from ..errors.policy import ErrorPolicy
 from ..errors.secrets import without_secrets
 from .addresses import Address, Client, address_of
 from .errors import in_plain_words
-from .file_systems import locate, urls_below
+from .file_systems import is_file, is_folder, locate, urls_below
 from .retrying import trying_again
 from .stores import asked, is_lost, store_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["Pages", "files_below", "folder_at", "is_listed_as_named", "names_beginning"]
+__all__ = ["Pages", "files_below", "files_directly_in", "folder_at", "is_listed_as_named", "names_beginning"]
 
 _PAGE = 1000
 """How many objects S3 lists per response."""
@@ -59,6 +59,20 @@ def _found(address: Address) -> list[str]:
     file_system, path = locate(address)
     file_system.invalidate_cache(path)  # the cache would repeat an earlier listing
     return urls_below(address, path, file_system.find(path))
+
+
+def files_directly_in(address: Address, counted_by: ErrorPolicy | None = None) -> list[str]:
+    """Return the URLs of the files of a folder, without those of its subfolders, or that of a file at the address."""
+    file_system, path = locate(address, one_attempt=True)
+    file_system.invalidate_cache(path)  # else a later pass would get cached listings
+    if not address.url.endswith("/") and is_file(address, file_system, path):
+        return [address.url]
+    if is_listed_as_named(address):
+        found = file_system.ls(path, detail=True)
+        return urls_below(address, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
+    if not (below := [*files_below(address.url, address.options, counted_by)]):
+        raise FileNotFoundError(errno.ENOENT, "no such file or folder", without_secrets(address.url))
+    return [url for url in below if "/" not in url.removeprefix(folder_at(address.url))]
 
 
 def names_beginning(

@@ -38,9 +38,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
 
     gives = "rows"
     resumes_from_start = False
-    broken_laws = {
-        "abandoned_pass_closes_its_files": "`datasets` counts epochs in shared memory, as long as it is kept"
-    }
+    broken_laws = {"abandoned_pass_closes_its_files": "`datasets` counts epochs in shared memory"}
     rows: Any = own(None, save=lambda rows: rows.state_dict() if hasattr(rows, "state_dict") else rows)
     """The current data set; after resuming, the state to continue from."""
 

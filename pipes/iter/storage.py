@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from ...errors.secrets import Options, without_secrets
+from ...errors.secrets import Options
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
-from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate, opened, urls_below
-from ...storage.listing import files_below, folder_at, is_listed_as_named
+from ...storage.file_systems import OF_TEXT, opened
+from ...storage.listing import files_directly_in
 from ...storage.retrying import attempts_of, trying_again
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listers_and_openers import Lister, Opener, Roots, files_in, matches
@@ -67,22 +66,8 @@ class FSSpecFileLister(Lister):
             # Several times as fast as fsspec, which calls stat for each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
-        for url in in_plain_words(root, self._urls_under, root):
-            if matches(url, self.masks):
-                yield url
-
-    def _urls_under(self, root: str) -> list[str]:
-        address = address_of(root, self.storage_options)
-        file_system, path = locate(address, one_attempt=True)
-        file_system.invalidate_cache(path)  # else a later pass would get cached listings
-        if not root.endswith("/") and is_file(address, file_system, path):
-            return [root]
-        if not is_listed_as_named(address):
-            if not (below := [*files_below(root, self.storage_options, self.error_policy)]):
-                raise FileNotFoundError(errno.ENOENT, "no such file or folder", without_secrets(root))
-            return [url for url in below if "/" not in url.removeprefix(folder_at(root))]
-        found = file_system.ls(path, detail=True)
-        return urls_below(address, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
+        found = in_plain_words(root, files_directly_in, address_of(root, self.storage_options), self.error_policy)
+        yield from (url for url in found if matches(url, self.masks))
 
 
 @functional_datapipe("open_files_by_fsspec")
