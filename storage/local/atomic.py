@@ -32,6 +32,8 @@ _seen: set[str] = set()
 
 def is_part(path: str) -> bool:
     """Say whether a path is one of our incomplete files or locks."""
+    if _START_OF_NAME not in path:  # listings of millions of files ask for each
+        return False
     name = path.rpartition("/")[2]
     return name.startswith(_START_OF_NAME) and name.endswith((_END_OF_PART, _END_OF_LOCK))
 
