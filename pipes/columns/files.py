@@ -75,7 +75,6 @@ class ColumnFile:
         retry: Retry | None,
         among: set[ColumnFile],
     ) -> None:
-
         self.origin = origin = origin_of(item)
         self._item = item
         self._kind = kind
@@ -98,6 +97,8 @@ class ColumnFile:
             raise
 
     def _select(self, columns: Sequence[str] | None, filter: str | pc.Expression | None) -> None:
+        import pyarrow as pa
+
         self._known = known_values(self.origin)
         own = [field for field in self.content.schema if field.name not in self._known]
         fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
