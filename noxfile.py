@@ -124,11 +124,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.images")
     session.run("python", "-m", "benchmarks.transport")
     session.run("python", "-m", "benchmarks.resuming")
+    session.run("python", "-m", "benchmarks.memory")
     session.run("python", "-m", "benchmarks.scale")
     session.run("python", "-m", "benchmarks.tuning")
     session.run("python", "-m", "benchmarks.object_storage")
     session.run("python", "-m", "benchmarks.columns")
     session.run("python", "-m", "benchmarks.json_lines")
+    session.run("python", "-m", "benchmarks.tokens")
     session.run("python", "-m", "benchmarks.clusters")
     session.run("python", "-m", "benchmarks.device")
 

@@ -126,10 +126,10 @@ def penstock(paths: Sequence[str], load: Load = load) -> Iterator[Epoch]:
 
 
 @contextmanager
-def penstock_read_images(paths: Sequence[str]) -> Iterator[Epoch]:
+def penstock_read_images(paths: Sequence[str], workers: int = 0) -> Iterator[Epoch]:
     import penstock as ps
 
-    dp = ps.read_images(paths, size=(SIDE, SIDE), workers=0).map(itemgetter("image")).batch(BATCH).collate()
+    dp = ps.read_images(paths, size=(SIDE, SIDE), workers=workers).map(itemgetter("image")).batch(BATCH).collate()
     loader = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_workers=WORKERS))
     yield lambda: loader
     loader.shutdown()
@@ -350,6 +350,7 @@ FAST_PEERS = {
     "fast hand loop, one process": Peer(partial(hand_loop, load=load_fast), "simplejpeg", "simplejpeg"),
     "fast hand loops, two at once": Peer(partial(two_hand_loops, load=load_fast), "simplejpeg", "simplejpeg"),
     "penstock read_images": Peer(penstock_read_images, "penstock", "penstock"),
+    "penstock read_images, 8 threads": Peer(partial(penstock_read_images, workers=8), "penstock", "penstock"),
     "torch DataLoader, simplejpeg": Peer(partial(dataloader, load=load_fast), "torch.utils.data", "torch"),
     "SPDL, threads, spdl.io": Peer(spdl_io, "spdl.io", "spdl"),
     "SPDL, threads, simplejpeg": Peer(partial(spdl, load=partial(load_batch, load=load_fast)), "spdl.pipeline", "spdl"),

@@ -1,6 +1,6 @@
 """How fast JSON lines become packs of tokens on two processes: `python -m benchmarks.tokens`.
 
-The data are 16,000 documents in 8 files: an id, 90 words, and an object of two fields. The tokenizer is a BPE of 8,000
+The data are 16,000 documents in 4 files: an id, 90 words, and an object of two fields. The tokenizer is a BPE of 8,000
 pieces, which is trained on the first 2,000 of them. Packs have 1,024 tokens, and batches 8 packs. Each contestant runs
 in its own process, once a round: a warm-up epoch, and then all epochs that begin within 3 seconds, which count.
 """
@@ -21,7 +21,7 @@ from typing import Any
 from .harness import cpu_seconds, environment, measured_apart, plot, rounds_of, share, table, verdict
 from .tokens_peers import PEERS, texts_of, tokens_in
 
-FILES = 8
+FILES = 4
 LEAST_SECONDS = 3.0
 LEAST_OF_BEST = 0.9
 """The naive chain's least share of the best rate."""

@@ -89,13 +89,13 @@ def dataloader(paths: list[str], file: str) -> Callable[[], Iterable[Any]]:
 
 
 def penstock(paths: list[str], file: str) -> Callable[[], Iterable[Any]]:
-    """The naive chain: a text at a time."""
-    import torch
+    """The naive chain: a text at a time. torch.tensor takes five times as long as NumPy to read a list of numbers."""
+    import numpy as np
 
     import penstock as ps
 
-    def tokens(row: dict[str, str]) -> torch.Tensor:
-        return torch.tensor(tokenizer(file).encode(row["text"], add_special_tokens=False).ids)
+    def tokens(row: dict[str, str]) -> Any:
+        return np.array(tokenizer(file).encode(row["text"], add_special_tokens=False).ids)
 
     dp = ps.read_json(paths).rows().map(tokens).pack(LENGTH).batch(BATCH).collate()
     return read_by_workers(dp)
