@@ -136,7 +136,7 @@ class Answers(BaseHTTPRequestHandler):
             }
         )
         name = parse_qs(place.query).get("prefix", [path.rpartition("/")[2]])[0]
-        refusal = re.fullmatch(r"refuse-(\d+)-(\w*)", name)
+        refusal = re.fullmatch(r"refuse-(\d+)-(\w*)/?", name)
         if refusal:
             told = f"<Token-0>{TOKEN}</Token-0><Message>No &amp; no.</Message>"
             self._answer(int(refusal[1]), f"<Error><Code>{refusal[2]}</Code>{told}</Error>".encode())
@@ -511,12 +511,14 @@ def test_keys_that_were_replaced_in_the_files_are_found(
 # Secrets
 
 
-@pytest.mark.parametrize("method", ["list_files_by_s3", "load_files_by_s3"])
+@pytest.mark.parametrize(("method", "end"), [("list_files_by_s3", "/"), ("load_files_by_s3", "")])
 @pytest.mark.usefixtures("keys")
-def test_secrets_are_shown_nowhere_and_only_given_ones_pickled(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_shown_nowhere_and_only_given_ones_pickled(
+    method: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN)
     given = {"key": "MYKEY", "secret": "my-own-secret", "token": "my-own-token"}
-    read = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)
+    read = getattr(IterableWrapper([f"s3://bucket/refuse-400-ExpiredToken{end}"]), method)
     for options in ({}, given):
         dp = read(storage_options=options)
         skipping = read(on_error="skip", storage_options=options)
