@@ -16,7 +16,7 @@ from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, n
 from .clients import for_s3fs
 from .errors import in_plain_words
 from .streaming.http_range import OneVersion
-from .streaming.resumed import Answer, Resumed
+from .streaming.resumable import HttpResponse, ResumableBody
 from .streaming.streams import stream_over
 from .web import for_the_web
 
@@ -110,23 +110,23 @@ def file_behind(address: Address, arguments: Mapping[str, Any]) -> tuple[Any, An
     return file, file_system, below
 
 
-def _resumed(address: Address, file: Any) -> Resumed:
+def _resumed(address: Address, file: Any) -> ResumableBody:
     """Return the bytes of a file that fsspec reads in one response."""
 
-    def ask(asked: str) -> Answer:
-        return in_plain_words(address.url, _asked_again, address.url, file, asked)
+    def ask(asked: str) -> HttpResponse:
+        return in_plain_words(address.url, _request_rest, address.url, file, asked)
 
-    return Resumed(_answer_of(address.url, file), ask, address.url, file.fs)
-
-
-def _answer_of(url: str, file: Any) -> Answer:
-    return Answer(file.r.status, file.r.headers, partial(in_plain_words, url, file.read), file.close)
+    return ResumableBody(_response_of(address.url, file), ask, address.url, file.fs)
 
 
-def _asked_again(url: str, file: Any, asked: str) -> Answer:
+def _response_of(url: str, file: Any) -> HttpResponse:
+    return HttpResponse(file.r.status, file.r.headers, partial(in_plain_words, url, file.read), file.close)
+
+
+def _request_rest(url: str, file: Any, asked: str) -> HttpResponse:
     headers = {"Range": asked, "Accept-Encoding": "identity"} if asked else {}
     options = {**file.kwargs, "headers": {**(file.kwargs.get("headers") or {}), **headers}}
-    return _answer_of(url, type(file)(file.fs, file.url, loop=file.fs.loop, session=file.session, **options))
+    return _response_of(url, type(file)(file.fs, file.url, loop=file.fs.loop, session=file.session, **options))
 
 
 def locate(address: Address, one_attempt: bool = False) -> tuple[Any, str]:

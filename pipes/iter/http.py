@@ -14,7 +14,7 @@ from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.retrying import attempts_of, trying_again
-from ...storage.streaming.resumed import Answer, Resumed
+from ...storage.streaming.resumable import HttpResponse, ResumableBody
 from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
 from ..bases.listers_and_openers import Opener
@@ -181,7 +181,7 @@ class _Requests:
         """Return the response for a URL, which came from the page `sent_by`; `asked` is the `Range` header."""
         from requests import RequestException
 
-        from ...storage.streaming.web_errors import passing
+        from ...storage.streaming.web_errors import as_transient
 
         options = {**self._options}
         if sent_by is not None and self._session.should_strip_auth(sent_by, url):
@@ -197,14 +197,14 @@ class _Requests:
                 answer.raise_for_status()
         except RequestException as error:
             _release(error)
-            raise passing(error) from None
+            raise as_transient(error) from None
         return answer
 
     def stream(self, answer: Any, name: str, url: str, sent_by: str | None = None) -> IO[bytes]:
         """Return a stream of a response; where it breaks, the rest is requested as the response was."""
         file: Any = _raw(answer)
         if answer.status_code == 200:  # else a range that the user asked for
-            file = Resumed(_answer_of(answer), lambda asked: _answer_of(self(url, sent_by, asked)), name)
+            file = ResumableBody(_response_of(answer), lambda asked: _response_of(self(url, sent_by, asked)), name)
         return stream_over(file, name, None, attempts=self._attempts)
 
 
@@ -215,8 +215,8 @@ def _raw(answer: Any) -> Any:
     return answer.raw
 
 
-def _answer_of(answer: Any) -> Answer:
-    from ...storage.streaming.web_errors import passing
+def _response_of(answer: Any) -> HttpResponse:
+    from ...storage.streaming.web_errors import as_transient
 
     raw = _raw(answer)
 
@@ -225,9 +225,9 @@ def _answer_of(answer: Any) -> Answer:
             content: bytes = raw.read(size)
             return content
         except Exception as error:
-            raise passing(error) from error
+            raise as_transient(error) from error
 
-    return Answer(answer.status_code, answer.headers, read, raw.close)
+    return HttpResponse(answer.status_code, answer.headers, read, raw.close)
 
 
 def _release(error: Any) -> None:

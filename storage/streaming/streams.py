@@ -19,7 +19,7 @@ from ...errors.observer import count_bytes
 from ...errors.policy import ErrorPolicy
 from ...errors.secrets import stream_name
 from ..errors import in_plain_words
-from .resumed import Resumed
+from .resumable import ResumableBody
 
 try:
     from lzma import LZMAError
@@ -63,7 +63,7 @@ class ClosedWhenDropped(io.RawIOBase):
 
         if self._below is not None:
             self._below.raw.retry(attempts)  # type: ignore[attr-defined]
-        elif isinstance(self._file, Resumed):
+        elif isinstance(self._file, ResumableBody):
             self._file.retry(attempts)
         elif isinstance(self._file, AbstractBufferedFile):
             again: Any = attempts.wrap(self._read)  # nothing is skipped

@@ -11,13 +11,13 @@ from ...errors.policy import ErrorPolicy
 from ...errors.secrets import stream_name
 from .http_range import Version
 
-__all__ = ["Answer", "Resumed"]
+__all__ = ["HttpResponse", "ResumableBody"]
 
 _PIECE = 2**20
 """Bytes that are read at once of a response that is read to its end, or up to where it broke."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """A response for a file; its bytes may be unpacked on the way."""
 
     status: int
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
     close: Callable[[], object]
 
 
-class Resumed(io.RawIOBase):
+class ResumableBody(io.RawIOBase):
     """The bytes of a response. Once `retry` was called, a response that breaks is followed by one for the rest.
 
     `ask` requests the file, with the value of a `Range` header, empty for the whole file; its errors, and those of
@@ -34,16 +34,18 @@ class Resumed(io.RawIOBase):
     Reading raises OSError if the file was replaced meanwhile.
     """
 
-    def __init__(self, answer: Answer, ask: Callable[[str], Answer], name: str, fs: object = None) -> None:
+    def __init__(
+        self, response: HttpResponse, ask: Callable[[str], HttpResponse], name: str, fs: object = None
+    ) -> None:
         self.fs = fs
         """The file system of fsspec, which tells whether a forked process can read this."""
-        self._answer: Answer | None = answer
+        self._response: HttpResponse | None = response
         self._ask = ask
         self._name = stream_name(name)
         self._version = Version()
-        self._version.check("", answer.status, answer.headers)
+        self._version.check("", response.status, response.headers)
         # Of what is packed for the way, no range has the bytes from a position on.
-        self._is_packed = "Content-Encoding" in answer.headers
+        self._is_packed = "Content-Encoding" in response.headers
         self._at = 0
         self._attempts: ErrorPolicy | None = None
 
@@ -71,18 +73,18 @@ class Resumed(io.RawIOBase):
         self._drop()
 
     def _drop(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            answer.close()
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
 
     def _piece(self, size: int) -> bytes:
         if self.closed:
             raise ValueError("read of a closed file")
         try:
-            if self._answer is None:
+            if self._response is None:
                 self._go_on()
-            assert self._answer is not None
-            content = self._answer.read(size)
+            assert self._response is not None
+            content = self._response.read(size)
         except Exception as error:
             self._drop()
             if isinstance(error, OSError) and error.errno and error.filename is None:
@@ -94,11 +96,11 @@ class Resumed(io.RawIOBase):
     def _go_on(self) -> None:
         """Request the file from where the reading stopped."""
         asked = "" if self._is_packed or not self._at else f"bytes={self._at}-"
-        self._answer = answer = self._ask(asked)
-        self._version.check(asked if answer.status == 206 else "", answer.status, answer.headers)
-        left = 0 if answer.status == 206 else self._at
+        self._response = response = self._ask(asked)
+        self._version.check(asked if response.status == 206 else "", response.status, response.headers)
+        left = 0 if response.status == 206 else self._at
         while left:
-            skipped = len(answer.read(min(left, _PIECE)))
+            skipped = len(response.read(min(left, _PIECE)))
             if not skipped:
                 raise ConnectionError(errno.EIO, "the answer was cut")
             left -= skipped
