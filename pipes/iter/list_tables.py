@@ -146,7 +146,7 @@ class TableFileLister(Lister):
                 found += 1
                 yield url
             else:
-                self.error_policy.leave_out(f"not one of the {self.kind} files by its ending: {url!r}")
+                self.error_policy.leave_out(f"its ending is not one of {self.kind}: {url!r}")
         if url is None and not (is_local_path(root) and os.path.isdir(root)):
             or_empty = "" if is_local_path(root) else ", or the folder is empty"
             raise FileNotFoundError(errno.ENOENT, f"no such file or folder{or_empty}", without_secrets(root))

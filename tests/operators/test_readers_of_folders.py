@@ -107,7 +107,7 @@ def test_endings_match_in_any_case_and_other_files_are_counted(kind: str, place:
         counts = dp.stats()["list_table_files"]
         assert (counts["skipped"], counts["retried"]) == (4, 0)
         assert sorted(counts["last_errors"]) == sorted(
-            f"not one of the {kind} files by its ending: '{root}/{name}'" for name in others
+            f"its ending is not one of {kind}: '{root}/{name}'" for name in others
         )
 
 
