@@ -68,16 +68,17 @@ WAYS: dict[str, Callable[[list[str]], Iterable[Any]]] = {
 }
 
 
-def lay_out(folder: Path, count: int) -> None:
-    """Write the files."""
+def lay_out(folder: Path, count: int, words_known: int = 5_000, zipf: float | None = None) -> None:
+    """Write the files; words are equally frequent, or have the frequencies of Zipf's law with an exponent."""
     import numpy as np
 
     random = np.random.default_rng(0)
-    words = ["".join(map(chr, random.integers(97, 123, length))) for length in random.integers(2, 12, 5_000)]
+    words = ["".join(map(chr, random.integers(97, 123, length))) for length in random.integers(2, 12, words_known)]
     for number in range(FILES):
         with open(folder / f"{number}.jsonl", "w", encoding="utf-8") as file:
             for line in range(count // FILES):
-                text = " ".join(words[place] for place in random.integers(0, len(words), 90))
+                places = random.integers(0, len(words), 90) if zipf is None else random.zipf(zipf, 90) % len(words)
+                text = " ".join(words[place] for place in places)
                 about = {"source": words[line % 7], "score": line / 7}
                 file.write(json.dumps({"id": number * count + line, "text": text, "meta": about}) + "\n")
 

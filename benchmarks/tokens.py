@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from . import json_lines
 from .harness import cpu_seconds, environment, measured_apart, plot, rounds_of, share, table, verdict
 from .tokens_peers import PEERS, texts_of, tokens_in
 
-FILES = 4
 LEAST_SECONDS = 3.0
 LEAST_OF_BEST = 0.9
 """The naive chain's least share of the best rate."""
@@ -29,17 +29,9 @@ LEAST_OF_BEST = 0.9
 
 def lay_out(folder: Path, count: int) -> None:
     """Write the files, and a tokenizer trained on them; words have Zipf's frequencies."""
-    import numpy as np
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    random = np.random.default_rng(0)
-    words = ["".join(map(chr, random.integers(97, 123, length))) for length in random.integers(2, 12, 20_000)]
-    for number in range(FILES):
-        with open(folder / f"{number}.jsonl", "w", encoding="utf-8") as file:
-            for line in range(count // FILES):
-                text = " ".join(words[place % len(words)] for place in random.zipf(1.3, 90))
-                about = {"source": words[line % 7], "score": line / 7}
-                file.write(json.dumps({"id": number * count + line, "text": text, "meta": about}) + "\n")
+    json_lines.lay_out(folder, count, 20_000, zipf=1.3)
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     texts = [text for text, _ in zip(texts_of([str(folder / "0.jsonl")]), range(2000), strict=False)]

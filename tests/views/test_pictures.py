@@ -16,6 +16,7 @@ from torch.utils.data.datapipes.iter import Mapper as TorchMapper
 import penstock as ps
 from penstock.registry import walk
 from penstock.views.pictures.picture import Picture
+from secret_urls import SECRET_URLS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -234,16 +235,7 @@ def test_bars_show_shares() -> None:
     assert bars == pytest.approx([boxes[0], boxes[1] / 2], abs=0.1)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://me:hunter2@host/a.tar?X-Amz-Signature=hunter2",
-        "http://host/a.tar;sig=hunter2",
-        "az://box/host/a.tar?hunter2",
-        "sftp://host/a.tar#hunter2",
-        "zip://b.txt::https://host/a.tar;hunter2",
-    ],
-)
+@pytest.mark.parametrize("url", SECRET_URLS)
 def test_secrets_are_in_no_picture(url: str) -> None:
     urls = [url]
     dp = ps.iter.IterableWrapper(urls).open_files_by_fsspec(key="hunter2").map(double)

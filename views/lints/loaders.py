@@ -30,7 +30,7 @@ def no_sharding_point(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
 
 @lint_of_loader
 def fewer_items_than_shards(chain: ChainInfo, plan: ReadPlan) -> Iterator[Mistake]:
-    divide_items(chain.end.pipe)
+    divide_items(chain.end.pipe)  # as when it is sharded
     for point in chain.sharding_points:
         number = point.source_length
         if is_of_files := point.source is not None and _are_local_files(point.source):
