@@ -19,7 +19,7 @@ from .stores import asked, is_lost, store_of
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["Pages", "files_below", "files_directly_in", "folder_at", "is_listed_as_named", "names_beginning"]
+__all__ = ["Pages", "files_below", "files_directly_in", "folder_at", "lists_by_name", "names_beginning"]
 
 _PAGE = 1000
 """How many objects S3 lists per response."""
@@ -38,7 +38,7 @@ def files_below(url: str, options: Mapping[str, Any], counted_by: ErrorPolicy | 
     yield from wrap(lambda url: in_plain_words(url, _found, address))(url)
 
 
-def is_listed_as_named(address: Address) -> bool:
+def lists_by_name(address: Address) -> bool:
     """Say whether s3fs lists the folder at an address: it takes slashes at an end of a key for nothing."""
     return not address.of_amazon or not (address.key.startswith("/") or address.key.endswith("//"))
 
@@ -67,7 +67,7 @@ def files_directly_in(address: Address, counted_by: ErrorPolicy | None = None) -
     file_system.invalidate_cache(path)  # else a later pass would get cached listings
     if not address.url.endswith("/") and is_file(address, file_system, path):
         return [address.url]
-    if is_listed_as_named(address):
+    if lists_by_name(address):
         found = file_system.ls(path, detail=True)
         return urls_below(address, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
     if not (below := [*files_below(address.url, address.options, counted_by)]):

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ..errors.notes import describe_item
 from ..errors.observer import here, wait_of
 
-__all__ = ["PATIENCE", "Arrivals", "InThread", "Interrupted", "Outcome", "Pool", "Threads", "join"]
+__all__ = ["PATIENCE", "Arrivals", "InlineWorkers", "Interrupted", "Outcome", "Pool", "Threads", "join"]
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ class Threads:
         return task
 
 
-class InThread:
+class InlineWorkers:
     """Calls a function on each item in the thread that submits it: `Threads` without a thread."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:

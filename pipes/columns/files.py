@@ -20,7 +20,7 @@ from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
 from .formats import ColumnFormat, OrcFormat, ParquetFormat, ipc_format
 from .origins import FilePart, known_values, origin_of, part_name
-from .text_formats import TEXT, NoRows, text_format, text_part
+from .text_formats import TEXT, EmptyFormat, text_format, text_part
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -103,7 +103,7 @@ class ColumnFile:
         own = [field for field in self.content.schema if field.name not in self._known]
         fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
         self._available = pa.schema(fields, self.content.schema.metadata)
-        self.is_empty = isinstance(self.content, NoRows) and not self.content.schema.names
+        self.is_empty = isinstance(self.content, EmptyFormat) and not self.content.schema.names
         if self.is_empty and not self._target:  # it has none of the columns
             columns, filter = (), None
         self.whole_schema = self._available if self._target is None else self._target

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_SIZE",
     "TEXT",
-    "NoRows",
+    "EmptyFormat",
     "check_options",
     "has_plain_line_ends",
     "lines_in_range",
@@ -41,7 +41,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 """Bytes that are no rows: a byte order mark, and blanks."""
 
 
-class NoRows(ColumnFormat):
+class EmptyFormat(ColumnFormat):
     """A text file, or a part of one, that is empty: without columns unless another part tells them."""
 
     goes_on = False
@@ -124,7 +124,7 @@ def text_format(
         with open_stream() as stream:
             if any(block.strip(_BLANK) for block in iter(partial(stream.read, BLOCK_SIZE), b"")):
                 raise
-        return NoRows(pa.schema([]))
+        return EmptyFormat(pa.schema([]))
 
 
 def check_options(kind: str, options: Mapping[str, Any], known: list[str]) -> None:
@@ -211,7 +211,7 @@ def text_part(
             "line ends: put sharding_filter in place of shard_files"
         )
     if not lines.strip(b"\r\n" if kind == "csv" else None):
-        return NoRows(schema)
+        return EmptyFormat(schema)
     return text_format(kind, partial(pa.BufferReader, lines), {**options, **given}, schema)
 
 

@@ -19,7 +19,7 @@ from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
-from ..files.endings import IMAGES
+from ..files.extensions import IMAGES
 from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
 from ..files.numpy_files import arrays_in, is_npy
 

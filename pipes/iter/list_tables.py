@@ -14,13 +14,13 @@ from ...registry import ErrorPolicy, OnError, functional_datapipe
 from ...storage.addresses import address_of, is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import is_file, locate, urls_below
-from ...storage.listing import files_below, is_listed_as_named
+from ...storage.listing import files_below, lists_by_name
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ..bases.listers_and_openers import Lister, Roots, files_in, matches
 from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values
-from ..files.endings import ENDINGS
+from ..files.extensions import EXTENSIONS
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -80,9 +80,9 @@ class TableFileLister(Lister):
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        if kind not in ENDINGS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, ENDINGS))}, and is {kind!r:.100}")
-        super().__init__(root, [f"*{ending}" for ending in ENDINGS[kind]], on_error)
+        if kind not in EXTENSIONS:
+            raise ValueError(f"kind must be one of {', '.join(map(repr, EXTENSIONS))}, and is {kind!r:.100}")
+        super().__init__(root, [f"*{ending}" for ending in EXTENSIONS[kind]], on_error)
         if filter is not None:
             expression_of(filter)  # raises for an invalid filter
         self.kind = kind
@@ -126,7 +126,7 @@ class TableFileLister(Lister):
         if not root.endswith("/") and wrap(partial(is_file, address, file_system))(path):
             return iter([root])
         # A folder of this very name comes before a pattern, as on a disk.
-        may_be_pattern = re.search(r"[*?\[]", path) and is_listed_as_named(address)
+        may_be_pattern = re.search(r"[*?\[]", path) and lists_by_name(address)
         if may_be_pattern and not wrap(lambda path: in_plain_words(root, file_system.isdir, path))(path):
             found = wrap(lambda path: in_plain_words(root, file_system.glob, path, detail=True))(path)
             names = [name for name, entry in found.items() if entry["type"] == "file"]
@@ -146,7 +146,7 @@ class TableFileLister(Lister):
                 found += 1
                 yield url
             else:
-                self.error_policy.leave_out(f"its ending is not one of {self.kind}: {url!r}")
+                self.error_policy.leave_out(f"its extension is not one of {self.kind}: {url!r}")
         if url is None and not (is_local_path(root) and os.path.isdir(root)):
             or_empty = "" if is_local_path(root) else ", or the folder is empty"
             raise FileNotFoundError(errno.ENOENT, f"no such file or folder{or_empty}", without_secrets(root))

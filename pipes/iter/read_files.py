@@ -29,7 +29,7 @@ from ...storage.reading import open_file, open_to_seek, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import LINE_BYTES, MAX_BYTES
 from ...storage.streaming.streams import checked_path, text_over
-from ...workers.threads import InThread, Threads
+from ...workers.threads import InlineWorkers, Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
@@ -85,7 +85,7 @@ class WholeFileReader(WorksAhead[R]):
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
         if not self._at_once.value:
-            return self._results(InThread(self.error_policy.wrap(self._read)))
+            return self._results(InlineWorkers(self.error_policy.wrap(self._read)))
         return self._results(Threads(lambda: self.error_policy.wrap(self._read), self._at_once.value, name))
 
     def _read(self, item: Any) -> R:

@@ -19,7 +19,7 @@ from PIL import Image
 import penstock as ps
 from penstock.pipes.columns.files import CODECS, ColumnFile
 from penstock.pipes.columns.text_formats import TEXT
-from penstock.pipes.files.endings import ENDINGS
+from penstock.pipes.files.extensions import EXTENSIONS
 from penstock.pipes.iter import TableFileLister
 from s3 import S3Server
 
@@ -107,13 +107,13 @@ def test_endings_match_in_any_case_and_other_files_are_counted(kind: str, place:
         counts = dp.stats()["list_table_files"]
         assert (counts["skipped"], counts["retried"]) == (4, 0)
         assert sorted(counts["last_errors"]) == sorted(
-            f"its ending is not one of {kind}: '{root}/{name}'" for name in others
+            f"its extension is not one of {kind}: '{root}/{name}'" for name in others
         )
 
 
 def test_the_endings_are_documented() -> None:
     documented = " ".join((TableFileLister.__doc__ or "").partition("- `")[2].partition("Other files")[0].split())
-    for kind, endings in ENDINGS.items():
+    for kind, endings in EXTENSIONS.items():
         plain = [ending[1:] for ending in endings if ending.count(".") == 1]
         assert f'"{kind}"`: {", ".join(plain)}' in documented
         packed = [ending + codec for ending in endings if ending.count(".") == 1 for codec in CODECS]

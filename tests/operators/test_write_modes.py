@@ -32,7 +32,7 @@ from s3 import S3Server
 
 MODES = ["error", "overwrite", "append"]
 WRITERS = ["write_parquet", "write_numpy", "write_csv", "write_json", "write_tar"]
-ENDINGS = dict(zip(WRITERS, ["parquet", "npz", "csv", "json", "tar"], strict=True))
+EXTENSIONS = dict(zip(WRITERS, ["parquet", "npz", "csv", "json", "tar"], strict=True))
 
 
 def rows(numbers: range) -> ps.IterDataPipe[Any]:
@@ -279,7 +279,7 @@ def test_a_killed_run_in_another_format_counts(tmp_path: Path, earlier: str, the
     writing = iter(getattr(rows(range(9)), earlier)(tmp_path, 2))
     next(writing)
     del writing  # without an index
-    with pytest.raises(FileExistsError, match=rf"in another format, such as 'part-00000\.{ENDINGS[earlier]}'"):
+    with pytest.raises(FileExistsError, match=rf"in another format, such as 'part-00000\.{EXTENSIONS[earlier]}'"):
         getattr(rows(range(9)), then)(tmp_path, mode=mode).run()
 
 

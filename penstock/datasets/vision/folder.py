@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 import torch
 
 from ...errors.secrets import without_secrets
-from ...pipes.files.endings import IMAGES
+from ...pipes.files.extensions import IMAGES
 from ...storage.addresses import is_local_path
 from ..files import Access, Files, Folder, archive_at
 from ..resource import Resource, archive_kind

@@ -14,7 +14,7 @@ from ....storage.listing import names_beginning
 from ....storage.local.atomic import is_part
 from ....storage.reading import read_whole
 from ....storage.writing import remove_file
-from ...files.endings import ENDINGS
+from ...files.extensions import EXTENSIONS
 
 __all__ = ["NumberedFiles"]
 
@@ -59,7 +59,7 @@ class NumberedFiles:
 
     def others(self, names: Collection[str]) -> list[str]:
         """Return the names of a plain folder that readers of the format would take for data too."""
-        endings = next((each for each in ENDINGS.values() if self._suffixes[0] in each), self._suffixes)
+        endings = next((each for each in EXTENSIONS.values() if self._suffixes[0] in each), self._suffixes)
         found = [name for name in names if name.lower().endswith(endings) and self._number(name) is None]
         return [name for name in found if self.in_plain_folder and name[0] not in "._" and not is_part(name)]
 
