@@ -146,7 +146,7 @@ def is_local_path(url: str) -> bool:
 def is_chain(url: str) -> bool:
     """Say whether an address is an fsspec chain, as `zip://a.txt::s3://…`; a key or a file name may contain `::`."""
     protocol, separator, _ = url.partition("::")[0].partition("://")
-    if "::" not in url or (separator and protocol in (*AMAZON, *GOOGLE, *AZURE, *WEB, *LOCAL)):
+    if "::" not in url or (separator and protocol in (*AMAZON, *GOOGLE, *AZURE, *WEB, *LOCAL, "memory")):
         return False
     from fsspec import available_protocols  # type: ignore[import-untyped]  # slow to import
 

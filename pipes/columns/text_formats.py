@@ -101,8 +101,12 @@ class JsonFormat(StreamedFormat):
 
 
 def _advise(error: Exception) -> None:
-    if " changed from " in str(error):
-        add_note(error, "each column needs one type: ps.read_text(path).parse_json() takes lines whose types differ")
+    if " changed from " in str(error) or "Failed to convert JSON" in str(error):
+        add_note(
+            error,
+            "each column needs one type, which the first block tells: give all fields and types by "
+            "explicit_schema=pyarrow.schema(…); ps.read_text(path).parse_json() takes lines whose types differ",
+        )
     if "unexpected field" in str(error):
         add_note(
             error, "the first block lacks this field: give all fields and types by explicit_schema=pyarrow.schema(…)"

@@ -72,6 +72,16 @@ def test_a_file_with_something_in_it_that_is_no_row_is_an_error(kind: str, tmp_p
         rows(READ[kind](path))
 
 
+@pytest.mark.parametrize("late", ['{"a": 1.5}', '{"a": "x"}', '{"b": 1}'])
+@pytest.mark.parametrize("first", ['{"a": 1}', '{"a": null}'])
+def test_fields_and_types_that_appear_late_are_told_how_to_be_given(first: str, late: str, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    path.write_text(f"{first}\n" * 200 + f"{late}\n")
+    with pytest.raises(pa.ArrowInvalid) as caught:
+        list(ps.read_json(str(path), block_size=300))
+    assert any("explicit_schema=" in note for note in caught.value.__notes__)
+
+
 @pytest.mark.parametrize("kind", READ)
 def test_a_blank_file_is_not_divided(kind: str, tmp_path: Path) -> None:
     (tmp_path / f"a.{kind}").write_bytes(b"\n" * 1000)

@@ -218,3 +218,10 @@ def test_names_on_a_disk_are_literal(protocol: str, name: str, tmp_path: Path) -
         dcp.load(state, storage_reader=StorageReader(f"{url}/c"), no_dist=True)
         assert state["weight"].tolist() == [value] * 2
     assert len([*(tmp_path / name / "c").iterdir()]) == 2
+
+
+def test_an_address_in_memory_is_no_chain() -> None:
+    pairs = [(f"memory://no-chain/a::b/{number}.txt", b"%d" % number) for number in range(2)]
+    assert len(list(ps.iter.IterableWrapper(pairs).save_by_fsspec(mode="wb"))) == 2
+    read = ps.iter.IterableWrapper([url for url, _ in pairs]).open_files_by_fsspec("rb")
+    assert [stream.read() for _, stream in read] == [b"0", b"1"]
