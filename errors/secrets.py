@@ -26,7 +26,7 @@ _AFTER_PATH = re.compile(
     re.IGNORECASE,
 )
 _ESCAPED = re.compile(r"(%(?:3F|3B|23))[^\s'\"]*?%3D[^\s'\"]*" + _WITHIN, re.IGNORECASE)
-_OF_TEXTS = str.maketrans({mark: chr(0xE000 + ord(mark)) for mark in " \t'\""})
+_OF_TEXTS = str.maketrans({mark: chr(0xE000 + ord(mark)) for mark in " \t\r\n'\""})
 """Characters that end an address in a text, and stand-ins for them in an address alone, of which they are part."""
 _BACK = {ord(stand_in): chr(mark) for mark, stand_in in _OF_TEXTS.items()}
 _NAMES = {"export", "id", "versionId"}

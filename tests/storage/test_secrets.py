@@ -253,6 +253,7 @@ def test_what_is_hidden_of_a_text(text: str, shown: str) -> None:
     ("address", "shown"),
     [
         ("http://host/my file;sig=1 '2'", "http://host/my file;…"),
+        ("http://host/a\n?sig=1\r\n", "http://host/a\n?…"),
         ("az://box/it's a?1 2", "az://box/it's a?…"),
         ("ftp://me:p w@host/a#b", "ftp://…@host/a#…"),
         ("zip://my b.txt::https://host/c d?e f", "zip://my b.txt::https://host/c d?…"),
