@@ -67,6 +67,13 @@ def thorough(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", "2", "--part", "all", *session.posargs, env={"PENSTOCK_CASES": "2000"})
 
 
+@nox.session(default=False, python="3.11")
+def torchdata_names(session: nox.Session) -> None:
+    """Compare the names that `penstock.compat` has in torchdata's modules with an installed torchdata 0.9.0."""
+    session.install("torch==2.6.0", "torchdata==0.9.0")
+    session.run("python", "tests/compat/list_imports.py", "--check")
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and format with ruff, and the direction of imports with import-linter."""

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from ..registry import PREPARATIONS
 from ..storage.file_systems import WITH_A_SLASH
 from .arguments import accept_what_torchdata_did
+from .child import children_have_the_old_paths
 from .faces import ROOTS
 from .finder import Finder
 
@@ -31,8 +32,8 @@ def install() -> None:
     All public names that torchdata 0.9.0 had there can be imported, from each of its public modules. The rest of
     torchdata, such as `torchdata.nodes` and `torchdata.stateful_dataloader`, is unchanged. A second call does nothing.
 
-    A chain that is pickled from now on brings the old paths along, so that workers of torch's DataLoader have them,
-    however they start.
+    Processes that multiprocessing starts from now on have the old paths, too, such as workers of torch's DataLoader. So
+    has a process that loads a chain pickled from now on.
 
     Raises RuntimeError if the installed torchdata still has its own DataPipes (0.9 or earlier). Importing a private
     module of torchdata's old packages raises an ImportError.
@@ -47,6 +48,7 @@ def install() -> None:
     accept_what_torchdata_did()
     WITH_A_SLASH.add("memory")  # torchdata listed memory:///folder/file in memory://folder, too
     PREPARATIONS.append(install)
+    children_have_the_old_paths()
     for root in ROOTS:  # a program may import only `torchdata`, and use its attributes
         import_module(root)
 

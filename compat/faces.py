@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import runner
 from ..pipes import iter as iter_pipes
@@ -22,12 +22,15 @@ from ..runner import seeds
 from ..state import graph as graph_functions
 from . import adapter, services, streams
 
-__all__ = ["NAMES", "ROOTS", "operator_named", "replacement"]
+__all__ = ["NAMES", "ROOTS", "other_name", "replacement"]
 
 ROOTS = ("torchdata.datapipes", "torchdata.dataloader2")
 
 NAMES: dict[str, list[str]] = json.loads(Path(__file__).with_name("names_0_9.json").read_text())
 """The public names of each public module, sorted; packages come before their submodules."""
+
+_IMPORTS: dict[str, dict[str, str | list[Any]]] = json.loads(Path(__file__).with_name("imports_0_9.json").read_text())
+"""What else could be imported from each: `module` or `module:name` where it came from, or a list of one constant."""
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[type], type]:
@@ -82,11 +85,28 @@ def replacement(module: str, name: str) -> Any:
     return _without_replacement(name)
 
 
-def operator_named(module: str, name: str) -> Any:
-    """Return an operator that torchdata did not have: ours, a plug-in's or the program's."""
+def other_name(module: str, name: str) -> Any:
+    """Return what one of torchdata's modules had imported, or an operator that torchdata did not have."""
+    if name in _IMPORTS.get(module, ()):
+        return _imported(name, _IMPORTS[module][name])
     if module not in _OPERATORS or name.startswith("_"):
         raise AttributeError(f"no {name!r} in {module}: penstock.compat has the public names of 0.9 only", name=name)
     return operator_class(_OPERATORS[module].__name__, name)
+
+
+def _imported(name: str, origin: str | list[Any]) -> Any:
+    if isinstance(origin, list):
+        return origin[0]
+    if name in _THINGS:
+        return _THINGS[name]
+    if origin == "typing:TypeVar":
+        return TypeVar(name)  # type: ignore[misc]
+    module, _, attribute = origin.partition(":")
+    if attribute.endswith("IterDataPipe") and attribute != name:
+        return getattr(iter_pipes, name)
+    if module.startswith("torchdata") and module not in NAMES:
+        return _without_replacement(name)
+    return getattr(import_module(module), attribute) if attribute else import_module(module)
 
 
 @cache

@@ -11,7 +11,7 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 
 from ..errors.hints import did_you_mean
-from .faces import NAMES, ROOTS, operator_named, replacement
+from .faces import NAMES, ROOTS, other_name, replacement
 
 __all__ = ["Finder"]
 
@@ -43,5 +43,5 @@ class _FaceLoader(Loader):
         if of_this.startswith("torchdata.datapipes."):  # operators have their short names, too
             vars(module).update({each.__name__: each for name, each in names.items() if name.endswith("DataPipe")})
         vars(module).update(names, __file__=__file__)  # an ImportError shows the file
-        vars(module).update(__all__=[*names], __getattr__=partial(operator_named, of_this))
+        vars(module).update(__all__=[*names], __getattr__=partial(other_name, of_this))
         module.__doc__ = f"The public names of torchdata 0.9's {of_this}, which are Penstock's."

@@ -20,7 +20,7 @@ import torch
 from ..errors.checks import expect_whole
 from .fields import own
 from .foreign import OurPipe, declares
-from .graph import DataPipe, walk
+from .graph import DataPipe, sources_first, walk
 
 __all__ = [
     "FIRST_PASS",
@@ -163,23 +163,36 @@ def _drawn_seed() -> int:
 def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | None = None) -> None:
     """Seed every pipe of a chain that has `set_seed`, including the pipes of torch and other libraries.
 
-    A pipe's seed depends on its place in the chain. Before a sharding point all shards get the same seeds, since they
-    must agree on the stream they divide. After it each shard gets its own seeds. `first_epoch` is the first epoch
-    under these seeds, by default the next one.
+    A pipe's seed depends on the number of random steps before it in the chain. Before a sharding point all shards get
+    the same seeds, since they must agree on the stream they divide. After it each shard gets its own seeds.
+    `first_epoch` is the first epoch under these seeds, by default the next one.
     """
-    pipes: list[Any] = [*walk(pipe)]
-    shared = {id(above) for point in pipes if declares(point, "apply_sharding") for above in walk(point)}
-    for place, step in enumerate(pipes):
-        if declares(step, "set_seed"):
-            own_seed = derive_seed(seed, place, 0 if id(step) in shared else shard + 1)
+    shared = {id(above) for point in walk(pipe) if declares(point, "apply_sharding") for above in walk(point)}
+    for place, step in _seeded_steps(pipe):
+        own_seed = derive_seed(seed, *place, 0 if id(step) in shared else shard + 1)
+        if declares(step, "set_seed") and not isinstance(step, Seeded):
             step.set_seed(own_seed)
-            if isinstance(step, Seeded):
-                step._first_epoch = first_epoch
-            else:
-                vars(step)["_seed_of_chain"] = own_seed
-        elif has_seeds(step):
-            seeds = inner_seeds(step).set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
+            vars(step)["_seed_of_chain"] = own_seed
+        else:
+            seeds = inner_seeds(step)
+            seeds.set_seed(own_seed)
             seeds._first_epoch = first_epoch
+
+
+def _seeded_steps(pipe: DataPipe) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Yield the steps that have seeds, sources first, each with its place.
+
+    A place is the number of random steps before it. A step whose inner chains may be random has its own count, too: it
+    does not change the places of others.
+    """
+    random_steps = steps_with_inner_chains = 0
+    for step in sources_first(pipe):
+        if declares(step, "set_seed", "random_state"):
+            yield (random_steps,), step
+            random_steps += 1
+        elif has_seeds(step):
+            yield (random_steps, steps_with_inner_chains), step
+            steps_with_inner_chains += 1
 
 
 def has_seeds(pipe: Any) -> bool:
@@ -210,10 +223,10 @@ def seed_inner_chain(chain: Any, step: Any, number: int) -> None:
     Pipes of the step's own chain, and seeds that users set, are left alone.
     """
     seeds, outer = inner_seeds(step), {id(part) for part in walk(step)}
-    for place, part in enumerate(walk(chain)):
-        if id(part) in outer or not has_seeds(part):
+    for place, part in _seeded_steps(chain):
+        if id(part) in outer:
             continue
-        seed, attributes = derive_seed(seeds.pass_seed, number, place), vars(part)
+        seed, attributes = derive_seed(seeds.pass_seed, number, *place), vars(part)
         if not isinstance(part, Seeded) and declares(part, "set_seed"):
             attributes["_seed_of_chain"] = seed
         elif (found := inner_seeds(part))._seed == attributes.get("_seed_as_inner"):

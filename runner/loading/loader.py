@@ -64,8 +64,9 @@ class DataLoader2(LoaderStates[T]):
 
     `datapipe_adapter_fn` is a function, or several, that return a changed chain; each is applied once. The loader
     copies the chain and the reading service, so other loaders can use both too. `datapipe` is the loader's copy of the
-    chain, changed by `datapipe_adapter_fns`, and `valid_iterator_id` the `iterator_id` of its newest iterator. A
-    map-style chain is read in index order, and sharded by index.
+    chain, changed by `datapipe_adapter_fns`, and `reading_service` that of the service: None where none was given.
+    `valid_iterator_id` is the `iterator_id` of its newest iterator. A map-style chain is read in index order, and
+    sharded by index.
 
     With `progress=True` each epoch has a progress bar on a terminal or in a notebook: the number of the epoch, from 1,
     and of its items, their rate, the time left where the length is known, what was skipped and tried again, and the
@@ -117,9 +118,10 @@ class DataLoader2(LoaderStates[T]):
         if profile:
             self._consumer = Consumer()
         self.valid_iterator_id: int | None = None
-        self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
+        self.reading_service = copy.deepcopy(reading_service)
+        self._service = self.reading_service or InProcessReadingService()
         if autotune:
-            self.reading_service.autotune()
+            self._service.autotune()
         super().__init__()
         self._shown = ExitStack()
         """It ends the progress bar of the epoch under way."""
@@ -145,7 +147,7 @@ class DataLoader2(LoaderStates[T]):
         self._agree()
         if self._consumer is not None:
             measure(self._read)
-        adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
+        adapt = self._service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
         if adapt is not None:
             self._read = readable(adapt(self._read))
         if self._position.loaded is None:
@@ -166,7 +168,7 @@ class DataLoader2(LoaderStates[T]):
                 "this iterator of a DataLoader2 was interrupted, and the loader has begun another epoch since, or was "
                 "shut down"
             )
-        if self.reading_service.rank_sync is not None:
+        if self._service.rank_sync is not None:
             raise RuntimeError(
                 "this iterator of a DataLoader2 was interrupted, and several ranks read on together only from one "
                 "state: call load_state_dict(state_dict()) of the loader on all ranks, and begin a new iterator"
@@ -229,7 +231,7 @@ class DataLoader2(LoaderStates[T]):
             "another loader reads on from its state_dict()"
         )
         self._last_state, self._shut_down = last_state, True
-        self.reading_service.finalize()
+        self._service.finalize()
 
     def __enter__(self) -> Self:
         return self
@@ -248,7 +250,7 @@ class DataLoader2(LoaderStates[T]):
             self.shutdown()
 
     def __repr__(self) -> str:
-        return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
+        return f"DataLoader2({self.datapipe!r}, reading_service={type(self._service).__name__})"
 
     def _one_epoch(self, items: Iterator[T], requests: Requests) -> Generator[T, None, None]:
         items = after(items, self._position.skip)
@@ -289,4 +291,4 @@ class DataLoader2(LoaderStates[T]):
                 self._seed, epoch = self._reseeded, 0
             self._position, self._epoch, self._reseeded, self._under_way = position, epoch, None, False
             self._ended_epochs += 1
-            self.reading_service.finalize_iteration()
+            self._service.finalize_iteration()

@@ -26,7 +26,8 @@ class LoaderReports(Generic[T]):
     """Base of `DataLoader2`: reports on its chain, which its reading service initializes once."""
 
     datapipe: IterDataPipe[T] | MapDataPipe[T]
-    reading_service: ReadingServiceInterface
+    _service: ReadingServiceInterface
+    """The reading service: a copy of the one given, or one that reads in this process."""
     _consumer: Consumer | None = None
     """The program's use of the items, if the loader is to be profiled."""
     _read: Any = None
@@ -78,7 +79,7 @@ class LoaderReports(Generic[T]):
         ...     print(loader.explain().warnings[0].what)
         sharding_filter divides 3 items among 4 shards.
         """
-        return explained(self._chain, self.reading_service.how_read())
+        return explained(self._chain, self._service.how_read())
 
     def visualize(self, path: str | os.PathLike[str] | None = None) -> Picture:
         """Return the picture of the chain, with where its steps run; with a `path`, write it to a file too.
@@ -95,7 +96,7 @@ class LoaderReports(Generic[T]):
         return picture
 
     def _picture(self, shares: Mapping[int, Share] | None = None) -> Picture:
-        how = self.reading_service.how_read()
+        how = self._service.how_read()
         return Picture(self.datapipe, shares, f"in {how.workers_in_words}" if how and how.workers else None)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -124,7 +125,7 @@ class LoaderReports(Generic[T]):
             chain = self._chain
             if self._consumer is not None:
                 measure(chain)
-            self._read = readable(self.reading_service.initialize(chain))
+            self._read = readable(self._service.initialize(chain))
         read: IterDataPipe[T] = self._read
         return read
 

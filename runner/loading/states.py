@@ -63,7 +63,7 @@ class LoaderStates(LoaderReports[T]):
         With `before_last=True` it is the position before that item, for a loop that discards a step.
         """
         read = self._initialized()
-        rank_sync = self.reading_service.rank_sync
+        rank_sync = self._service.rank_sync
         if self._last_state is not None:
             if rank_sync is not None and not local:
                 raise RuntimeError(
@@ -95,7 +95,7 @@ class LoaderStates(LoaderReports[T]):
             **header(self._chain),
             "read_through": self._read_through(),
             "state": {**position, "epoch": self._epoch},
-            "num_shards": self.reading_service.num_shards,
+            "num_shards": self._service.num_shards,
             "rank": self._rank(),
             "seed": self._base_seed(),
             "epoch": self._epoch,
@@ -132,8 +132,8 @@ class LoaderStates(LoaderReports[T]):
         load_position(self._initialized(), position)  # raises if the chain cannot resume there
         hand_down(self._initialized(), [])  # the next epoch loads it again
         if self._under_way:
-            self.reading_service.finalize_iteration()
-        self.reading_service.num_shards = state_dict["num_shards"]
+            self._service.finalize_iteration()
+        self._service.num_shards = state_dict["num_shards"]
         loaded = LoaderPosition(position, is_local=state_dict["rank"] is not None)
         self._position, self._seed, self._epoch, self._reseeded = loaded, seed, epoch, reseeded
         self._ended_epochs = epoch
@@ -171,7 +171,7 @@ class LoaderStates(LoaderReports[T]):
 
     def _agree(self) -> None:
         """Check that all ranks read the same, and adopt their common seed."""
-        if (rank_sync := self.reading_service.rank_sync) is None:
+        if (rank_sync := self._service.rank_sync) is None:
             return
         common = {
             "chain": chain_shape(self._chain),
@@ -180,7 +180,7 @@ class LoaderStates(LoaderReports[T]):
                 {name: value for name, value in arguments.items() if not isinstance(value, str)}
                 for arguments in header(self._chain)["arguments"]
             ],
-            "num_shards": self.reading_service.num_shards,
+            "num_shards": self._service.num_shards,
             "epoch": self._epoch,
             "reseeded": self._reseeded,
             "state": None if self._position.is_local else self._position.loaded,
@@ -190,7 +190,7 @@ class LoaderStates(LoaderReports[T]):
 
     def _rank(self) -> list[Any] | None:
         """Return this rank's part, the number of parts, and whether states resume on that many ranks only."""
-        rank_sync = self.reading_service.rank_sync
+        rank_sync = self._service.rank_sync
         if rank_sync is None:
             return None
         reader = reader_below(self._initialized())

@@ -41,6 +41,43 @@ def test_every_public_name_of_0_9_is_there(module, there):
     assert [*there[module]] == NAMES_0_9[module]
 
 
+def test_what_a_module_of_0_9_imported_is_there_too():
+    """`nox -s torchdata_names` compares the list with an installed torchdata 0.9.0."""
+    missing = run_code(
+        f"""
+        penstock.compat.install()
+        import importlib, json
+        imports = json.loads(open({str(LIST.with_name("imports_0_9.json"))!r}).read())
+        for module, names in imports.items():
+            for name in names:
+                if not hasattr(importlib.import_module(module), name):
+                    print(module, name)
+        """
+    )
+    assert missing == ""
+
+
+def test_imported_names_stand_for_the_same_things():
+    run_code(
+        """
+        penstock.compat.install()
+        import typing
+        import torch
+        import penstock as ps
+        from torchdata.dataloader2 import communication
+        from torchdata.dataloader2.reading_service import communication as imported, dist
+        from torchdata.dataloader2.reading_service import Optional, process_init_fn
+        from torchdata.datapipes.iter.util.randomsplitter import T, IterDataPipe
+        from torchdata.datapipes.iter.util.sharding import SHARDING_PRIORITIES
+        assert imported is communication and dist is torch.distributed
+        assert IterDataPipe is ps.IterDataPipe
+        assert Optional is typing.Optional and isinstance(T, typing.TypeVar)
+        assert SHARDING_PRIORITIES.DISTRIBUTED
+        assert process_init_fn.__name__ == "process_init_fn"
+        """
+    )
+
+
 def test_operators_are_there_under_their_long_names(there):
     seen = set()
     for module, names in there.items():

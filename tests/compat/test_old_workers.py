@@ -98,6 +98,46 @@ def test_a_chain_brings_the_paths_to_torchs_workers(tmp_path, way):
     assert "[0, 3] [6, 9]\n" in result.stdout, result.stdout + result.stderr
 
 
+def test_torchs_workers_read_a_dataset_that_is_no_chain(tmp_path):
+    script(
+        tmp_path,
+        """
+        from torch.utils.data import Dataset
+        from torchdata.datapipes.iter import IterableWrapper
+        class Words(Dataset):
+            def __init__(self, words): self.words = words
+            def __len__(self): return len(self.words)
+            def __getitem__(self, at): return [*IterableWrapper(self.words[at])]
+        """,
+        "words.py",
+    )
+    code = f"""
+        if __name__ == "__main__":
+            {INSTALL}
+            from torch.utils.data import DataLoader
+            from words import Words
+            for method in ("forkserver", "spawn"):
+                print(*DataLoader(Words(["ab", "c"]), num_workers=2, batch_size=None, multiprocessing_context=method))
+        """
+    result = run(script(tmp_path, code))
+    assert result.stdout == 2 * "['a', 'b'] ['c']\n", result.stderr
+
+
+def test_a_process_of_the_programs_own_has_the_paths(tmp_path):
+    theirs = "import torchdata.dataloader2\ndef show(): print(torchdata.dataloader2.DataLoader2.__name__)"
+    script(tmp_path, theirs, "theirs.py")
+    code = f"""
+        if __name__ == "__main__":
+            {INSTALL}
+            import multiprocessing, theirs
+            child = multiprocessing.get_context("spawn").Process(target=theirs.show)
+            child.start()
+            child.join()
+        """
+    result = run(script(tmp_path, code))
+    assert result.stdout == "DataLoader2\n", result.stderr
+
+
 def test_a_chain_that_was_pickled_brings_the_paths_wherever_it_is_loaded(tmp_path):
     script(tmp_path, TIMES, "times.py")
     make = "chain = times.Times(penstock.map.SequenceWrapper([1, 2]), 3)"

@@ -857,3 +857,13 @@ def test_internal_steps_have_no_names_of_ours_in_errors():
     ):
         list(loader)
     assert caught.value.__notes__[0].startswith("penstock: raised in iter_torch_batches, on ")
+
+
+def test_reading_service_is_the_loaders_copy_or_none():
+    given = MultiProcessingReadingService(2)
+    with DataLoader2(numbers(), reading_service=given) as loader:
+        assert type(loader.reading_service) is MultiProcessingReadingService
+        assert loader.reading_service is not given
+    with DataLoader2(numbers(3)) as loader:
+        assert loader.reading_service is None
+        assert list(loader) == [0, 1, 2]

@@ -187,3 +187,50 @@ def test_a_state_draws_nothing_where_nothing_is_random() -> None:
     next(iterator)
     dp.state_dict()
     assert torch.equal(torch.rand(3), expected)
+
+
+def order(dp: Any, seed: int = 3, workers: int = 0) -> list[Any]:
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers)) as loader:
+        loader.seed(seed)
+        return list(loader)
+
+
+def shuffled() -> Any:
+    return ps.iter.IterableWrapper(range(40)).shuffle(buffer_size=10)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_steps_that_draw_nothing_leave_the_order_of_a_shuffle(workers: int) -> None:
+    expected = order(shuffled().sharding_filter(), workers=workers)
+    chains = [
+        shuffled().sharding_filter().map(int),
+        shuffled().map(int).batch(2).unbatch().sharding_filter(),
+        shuffled().sharding_filter().flatmap(lambda item: [item]).map(int),
+        ps.iter.IterableWrapper(range(40)).map(int).filter(lambda item: True).shuffle(buffer_size=10).sharding_filter(),
+    ]
+    for chain in chains:
+        assert sorted(order(chain, workers=workers)) == sorted(expected)
+    assert [order(chain) for chain in chains] == 4 * [order(shuffled().sharding_filter())]
+    assert order(chains[0], workers=workers) == expected
+
+
+def test_a_further_random_step_leaves_the_order_of_those_before_it() -> None:
+    before: list[int] = []
+    order(shuffled().map(lambda item: before.append(item) or item).shuffle(buffer_size=4).shuffle(buffer_size=5))
+    assert before == order(shuffled())
+
+
+def test_random_steps_of_one_kind_differ_side_by_side_and_in_a_row() -> None:
+    pairs = order(shuffled().zip(shuffled()))
+    assert [one for one, _ in pairs] != [other for _, other in pairs]
+    (seeds,) = order(Drawing(Drawing(one())).zip(Drawing(one())), 1)
+    assert len({*seeds}) == 2
+
+
+def test_steps_without_draws_leave_the_order_of_an_inner_chain() -> None:
+    def inner(count: int) -> Any:
+        return ps.iter.IterableWrapper(range(count)).shuffle()
+
+    plain = order(ps.iter.IterableWrapper([9, 9]).flatmap(inner))
+    assert order(ps.iter.IterableWrapper([9, 9]).flatmap(lambda n: inner(n).map(int).batch(1).unbatch())) == plain
+    assert plain[:9] != plain[9:]
