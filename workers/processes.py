@@ -19,6 +19,7 @@ from multiprocessing import connection as mp_connection
 from multiprocessing import forkserver, parent_process, process, resource_tracker, spawn
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
@@ -27,6 +28,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from ..errors.notes import all_notes_of
 from ..errors.optional import PREPARATIONS
 from ..errors.tracebacks import RemoteTraceback, folded_traceback
+from .transport import reducers_of_program
 
 __all__ = [
     "context_for",
@@ -51,9 +53,10 @@ def processors() -> int:
 
 
 def preparations() -> list[Callable[[], object]]:
-    """Return what a process started now calls first: it adopts this environment and csv's limit."""
+    """Return what a process started now calls first: it adopts this environment, csv's limit, and own reducers."""
     limit = functools.partial(csv.field_size_limit, csv.field_size_limit())
-    return [functools.partial(_take_environment, dict(os.environ)), limit, *PREPARATIONS]
+    reducers = [functools.partial(ForkingPickler.register, *pair) for pair in reducers_of_program().items()]
+    return [functools.partial(_take_environment, dict(os.environ)), limit, *reducers, *PREPARATIONS]
 
 
 def _take_environment(environment: dict[str, str]) -> None:

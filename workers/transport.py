@@ -21,9 +21,10 @@ import tempfile
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -39,6 +40,7 @@ __all__ = [
     "passes_descriptors",
     "pickled_apart",
     "receive_parcel_descriptor",
+    "reducers_of_program",
     "send_parcel",
     "send_parcel_descriptor",
 ]
@@ -263,10 +265,26 @@ def _reserve_on_disk(descriptor: int, size: int) -> None:
             os.pwrite(descriptor, bytes(min(2**20, size - offset)), offset)
 
 
+_reducers: dict[type, Callable[[Any], Any]] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+"""Reducers by type: those that programs register with `ForkingPickler.register`, and torch's and Python's own."""
+
+
+def reducers_of_program() -> dict[type, Callable[[Any], Any]]:
+    """Return the reducers that the program registered with `ForkingPickler.register`."""
+    return {kind: reduce for kind, reduce in _reducers.items() if _is_of_program(reduce)}
+
+
+def _is_of_program(reduce: Callable[[Any], Any]) -> bool:
+    return not reduce.__module__.startswith(("torch.", "multiprocessing."))
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles tensors and arrays as buffers, slices alone, and notebook classes and functions by value."""
 
     def reducer_override(self, obj: Any) -> Any:
+        reduce = _reducers.get(type(obj))
+        if reduce is not None and _is_of_program(reduce):
+            return reduce(obj)
         if type(obj) is torch.Tensor and _is_plain_tensor(obj):
             return _reduce_tensor(obj)
         if type(obj) is np.ndarray and not (obj.flags.forc or obj.dtype.hasobject):

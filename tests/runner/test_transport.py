@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict, namedtuple
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import psutil
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+import penstock as ps
 from penstock.workers import transport
 from penstock.workers.transport import BLOCK_FROM, Inbox, Outbox
 
@@ -272,3 +274,39 @@ def test_a_block_is_given_back_when_its_last_array_is_gone() -> None:
     del kept
     gc.collect()
     assert inbox.unused_blocks() == [parcel.block]
+
+
+class Opened:
+    """It cannot be pickled, as a handle."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __reduce__(self):
+        raise TypeError("opened things cannot be pickled")
+
+
+@pytest.fixture
+def reducer():
+    ForkingPickler.register(Opened, lambda opened: (Opened, (f"{opened.name}, reopened",)))
+    yield
+    del ForkingPickler._extra_reducers[Opened]
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_programs_own_reducer_is_used_between_workers_and_the_program(reducer, method):
+    dp = ps.iter.IterableWrapper("ab").sharding_filter().map(Opened)
+    service = ps.MultiProcessingReadingService(1, multiprocessing_context=method)
+    with ps.DataLoader2(dp, reading_service=service) as loader:
+        assert [opened.name for opened in loader] == ["a, reopened", "b, reopened"]
+
+
+def test_a_programs_own_reducer_is_used_by_processpool_map(reducer):
+    dp = ps.iter.IterableWrapper("ab").processpool_map(Opened, workers=1)
+    assert [opened.name for opened in dp] == ["a, reopened", "b, reopened"]
+
+
+def test_torchs_reducers_are_not_used():
+    """They share memory by descriptors of their own, which outlive an item."""
+    assert torch.nn.Parameter in ForkingPickler._extra_reducers
+    assert torch.nn.Parameter not in transport.reducers_of_program()
