@@ -43,6 +43,7 @@ import penstock.pipes.iter.parallel
 import penstock.pipes.iter.parse
 import penstock.pipes.iter.prefetch
 import penstock.pipes.iter.progress
+import penstock.pipes.iter.random_map
 import penstock.pipes.iter.random_split
 import penstock.pipes.iter.rar
 import penstock.pipes.iter.read_columns
@@ -1415,7 +1416,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         output_col: None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> penstock.pipes.iter.transform.Mapper[R]:
+    ) -> typing.Any:
         """Yield `fn(item)` for each item.
 
         Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
@@ -1423,6 +1424,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         arguments, and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without
         `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
         named tuples if their fields stay. Items of the source are copied, never changed.
+
+        With `rng=True`, `fn` takes a further argument, the last: a `torch.Generator` on the CPU, and with `rng="numpy"` a
+        `numpy.random.Generator`. Each item has its own, seeded by the seed of the epoch and its number in its shard: what
+        `fn` draws is the same on any number of workers, after resuming, and when it is tried again.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -1432,6 +1437,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
         >>> list(dp)
         [1, 2, 3]
+        >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
+        >>> [round(number, 2) for number in noisy]
+        [1.72, 1.19]
         >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
         [('a', 3)]
         >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
@@ -1446,8 +1454,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         input_col: penstock.pipes.bases.input_columns.Columns,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         *,
+        rng: penstock.pipes.iter.random_map.Rng = False,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> penstock.pipes.iter.transform.Mapper[typing.Any]:
+    ) -> typing.Any:
         """Yield `fn(item)` for each item.
 
         Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
@@ -1455,6 +1464,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         arguments, and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without
         `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
         named tuples if their fields stay. Items of the source are copied, never changed.
+
+        With `rng=True`, `fn` takes a further argument, the last: a `torch.Generator` on the CPU, and with `rng="numpy"` a
+        `numpy.random.Generator`. Each item has its own, seeded by the seed of the epoch and its number in its shard: what
+        `fn` draws is the same on any number of workers, after resuming, and when it is tried again.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -1464,6 +1477,49 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
         >>> list(dp)
         [1, 2, 3]
+        >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
+        >>> [round(number, 2) for number in noisy]
+        [1.72, 1.19]
+        >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
+        [('a', 3)]
+        >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
+        [{'a': 1, 'b': '1'}]
+        """
+        ...
+
+    @typing.overload
+    def map(
+        self,
+        fn: collections.abc.Callable[[T_co, typing.Any], R],
+        input_col: None = None,
+        output_col: None = None,
+        *,
+        rng: typing.Literal[True, 'numpy'],
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> typing.Any:
+        """Yield `fn(item)` for each item.
+
+        Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
+        `map_pool` for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as
+        arguments, and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without
+        `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
+        named tuples if their fields stay. Items of the source are copied, never changed.
+
+        With `rng=True`, `fn` takes a further argument, the last: a `torch.Generator` on the CPU, and with `rng="numpy"` a
+        `numpy.random.Generator`. Each item has its own, seeded by the seed of the epoch and its number in its shard: what
+        `fn` draws is the same on any number of workers, after resuming, and when it is tried again.
+
+        `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
+
+        Raises TypeError for an `fn` that is not callable, and ValueError for one that does not take that many columns, or
+        for an `output_col` without an `input_col`.
+
+        >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
+        >>> list(dp)
+        [1, 2, 3]
+        >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
+        >>> [round(number, 2) for number in noisy]
+        [1.72, 1.19]
         >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
         [('a', 3)]
         >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))

@@ -5,14 +5,23 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
 from ...registry import IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
 from ..bases.collating import collated_columns, default_collated
-from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
+from ..bases.input_columns import (
+    Columns,
+    as_it_is,
+    as_list,
+    check_function,
+    one_output_col,
+    replacing_columns,
+    taking_columns,
+)
 from ..bases.one_to_one import OneToOne
+from .random_map import RandomMapper, Rng
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +38,10 @@ class Mapper(OneToOne[R]):
     `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
     named tuples if their fields stay. Items of the source are copied, never changed.
 
+    With `rng=True`, `fn` takes a further argument, the last: a `torch.Generator` on the CPU, and with `rng="numpy"` a
+    `numpy.random.Generator`. Each item has its own, seeded by the seed of the epoch and its number in its shard: what
+    `fn` draws is the same on any number of workers, after resuming, and when it is tried again.
+
     `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
     Raises TypeError for an `fn` that is not callable, and ValueError for one that does not take that many columns, or
@@ -37,6 +50,9 @@ class Mapper(OneToOne[R]):
     >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
     >>> list(dp)
     [1, 2, 3]
+    >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
+    >>> [round(number, 2) for number in noisy]
+    [1.72, 1.19]
     >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
     [('a', 3)]
     >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
@@ -64,6 +80,19 @@ class Mapper(OneToOne[R]):
         input_col: Columns,
         output_col: Hashable | list[Hashable] | None = None,
         *,
+        rng: Rng = False,
+        on_error: OnError = "raise",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        fn: Callable[[T, Any], R],
+        input_col: None = None,
+        output_col: None = None,
+        *,
+        rng: Literal[True, "numpy"],
         on_error: OnError = "raise",
     ) -> None: ...
 
@@ -74,9 +103,13 @@ class Mapper(OneToOne[R]):
         input_col: Columns | None = None,
         output_col: Hashable | list[Hashable] | None = None,
         *,
+        rng: Rng = False,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("fn", fn, input_col)
+        if rng not in (False, True, "numpy"):
+            raise ValueError(f"rng must be True, False or 'numpy', and is {rng!r:.100}")
+        columns = [] if input_col is None else as_list(input_col)
+        check_function("fn", fn, [*(columns or ["item"]), "rng"] if rng else input_col)
         if inspect.isgeneratorfunction(fn):
             raise TypeError(
                 "fn is a generator function, and map would yield its generators: use .flatmap(fn) where fn takes one "
@@ -86,7 +119,14 @@ class Mapper(OneToOne[R]):
         self.fn = fn
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
+        self.rng = rng
         self.handle_errors(on_error)
+
+    def result(self) -> Any:
+        """Return this pipe, or one whose function draws random numbers."""
+        if not self.rng:
+            return self
+        return RandomMapper(self.source, self.fn, self.input_col, self.output_col, rng=self.rng, on_error=self.on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         return replacing_columns(self.fn, self.input_col, self.output_col)

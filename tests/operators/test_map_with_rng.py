@@ -1,0 +1,111 @@
+"""map(fn, rng=True): each item's own generator, the same on any number of workers and after a resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import penstock as ps
+from resuming import loader_over, loader_resumed, states_along
+
+
+def with_torch(item: int, rng: torch.Generator) -> tuple[int, float]:
+    return item, torch.rand((), generator=rng).item()
+
+
+def with_numpy(item: int, rng: np.random.Generator) -> tuple[int, float]:
+    return item, rng.random()
+
+
+def augmented(rng: Any = True, fn: Any = with_torch) -> Any:
+    return ps.iter.IterableWrapper(range(30)).shuffle(buffer_size=7).sharding_filter().map(fn, rng=rng).batch(4)
+
+
+KINDS = {"torch": (True, with_torch), "numpy": ("numpy", with_numpy)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_are_the_same_on_any_number_of_workers_and_after_a_resume(kind: str) -> None:
+    def make() -> Any:
+        return augmented(*KINDS[kind])
+
+    with loader_over(make, 0, 3) as loader:
+        expected, states = states_along(loader)
+        following = [*loader]
+    assert {draw for batch in expected for _, draw in batch}.isdisjoint(
+        draw for batch in following for _, draw in batch
+    )
+    for workers in (1, 2, 3):
+        with loader_over(make, workers, 3) as loader:
+            assert [*loader] == expected
+    for read in (0, 3, 6):
+        with loader_resumed(make, 2, states[read]) as loader:
+            assert [*expected[:read], *loader] == expected
+            assert [*loader] == following
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_laws(kind: str) -> None:
+    rng, fn = KINDS[kind]
+    ps.check_operator(lambda: ps.iter.IterableWrapper(range(20)).map(fn, rng=rng))
+
+
+def test_an_item_that_is_tried_again_draws_the_same() -> None:
+    drawn: list[int] = []
+
+    def fails_once(item: str, rng: np.random.Generator) -> str:
+        drawn.append(int(rng.integers(2**40)))
+        if len(drawn) == 1:
+            raise ConnectionError
+        return item
+
+    dp = ps.iter.IterableWrapper("ab").map(fails_once, rng="numpy", on_error=ps.Retry(2, backoff=0))
+    assert list(dp) == ["a", "b"]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_skipped_item_changes_no_draw_after_it() -> None:
+    def fails(item: int, rng: np.random.Generator) -> float:
+        return rng.random() if item % 3 else 1 / 0
+
+    def reads(item: int, rng: np.random.Generator) -> float:
+        return rng.random()
+
+    source = ps.iter.IterableWrapper(range(6))
+    skipping = source.map(fails, rng="numpy", on_error="skip").set_seed(3)
+    assert list(skipping) == [draw for at, draw in enumerate(source.map(reads, rng="numpy").set_seed(3)) if at % 3]
+    assert skipping.stats()["map"]["skipped"] == 2
+
+
+def test_columns_come_before_the_generator() -> None:
+    dp = ps.iter.IterableWrapper([{"a": 1, "b": 2}]).map(
+        lambda a, b, rng: a + b + 0 * rng.random(), input_col=["a", "b"], output_col="sum", rng="numpy"
+    )
+    assert list(dp) == [{"a": 1, "b": 2, "sum": 3}]
+
+
+def test_what_the_function_draws_from_global_generators_does_not_matter() -> None:
+    def both(item: int, rng: torch.Generator) -> float:
+        torch.rand(item)
+        return torch.rand((), generator=rng).item()
+
+    dp = ps.iter.IterableWrapper(range(5)).map(both, rng=True).set_seed(0)
+    state = torch.random.get_rng_state()
+    assert list(dp) == [draw for _, draw in ps.iter.IterableWrapper(range(5)).map(with_torch, rng=True).set_seed(0)]
+    torch.random.set_rng_state(state)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"fn": lambda item: item, "rng": True}, ValueError, "called with 2 arguments"),
+        ({"fn": lambda item, rng: item}, ValueError, "called with 1 argument"),
+        ({"fn": with_torch, "rng": "torch"}, ValueError, "rng must be True, False or 'numpy'"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ps.iter.IterableWrapper(range(3)).map(**arguments)
