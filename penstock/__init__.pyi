@@ -44,5 +44,6 @@ from .runner import merge_state_dicts as merge_state_dicts
 from .runner.on_ray.ray_data import to_ray_dataset as to_ray_dataset
 from .storage.reading import open_to_seek as open_to_seek
 from .testing import check_operator as check_operator
+from .views import metrics as metrics
 
 __version__: str

@@ -14,6 +14,7 @@ from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, 
 from ..registry.traits import has_trait
 from ..state.error_context import add_error_context
 from ..workers.processes import processors
+from ..workers.reading import Reader
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .options import Division, ReadOptions
@@ -63,6 +64,8 @@ class ShardReader(IterDataPipe[Any]):
     ended: dict[int, int] = own(dict, saved=False)
     """The numbers of items of finished shards."""
     interrupted: bool = own(False, saved=False)
+    ahead: Reader[Message] | None = own(None, saved=False)
+    """The thread that receives messages ahead of the program."""
     _requested_size: tuple[int, int] | None = own(None, saved=False)
     """The numbers of workers and of items that each reads ahead, if they are to change."""
 
@@ -128,7 +131,7 @@ class ShardReader(IterDataPipe[Any]):
             return
         received = self._received(shards, RoundRobin(map(replace, positions)))
         capacity = self.options.main_prefetch
-        thread = reader_of(self, capacity) if capacity else None
+        thread = self.ahead = reader_of(self, capacity) if capacity else None
         messages = received if thread is None else iter(thread)
         if self.options.tuner is not None:
             messages = self.options.tuner.follow(messages, self._idle, self._request_resize)
@@ -343,6 +346,11 @@ class ShardReader(IterDataPipe[Any]):
             return counted
         repeated = self._repeated_by_rank(self.repeated)
         return {**counted, "ranks": {"repeated": repeated[self.division.rank], "dropped": self.dropped}}
+
+    def queue(self) -> dict[str, float]:
+        """Return how many items wait for the program, and how many may; nothing where no thread reads ahead."""
+        ahead = self.ahead
+        return {} if ahead is None else {"queue_items": ahead.waiting, "queue_capacity": ahead.capacity}
 
     def reports(self) -> list[Report]:
         """Return the workers' last reports."""

@@ -36,7 +36,7 @@ class Reader(Generic[T]):
 
     def __init__(self, capacity: int, name: str, give_up: Callable[[], object], is_work: bool = False) -> None:
         self._give_up = give_up
-        self._capacity = capacity
+        self.capacity = capacity
         self._free = threading.Semaphore(capacity)
         self._taken_back = 0
         """How much capacity to withdraw once their items are taken."""
@@ -73,10 +73,15 @@ class Reader(Generic[T]):
             finally:
                 del error  # its traceback leads back to this frame, a cycle that would keep items
 
+    @property
+    def waiting(self) -> int:
+        """How many items wait for the consumer."""
+        return self._buffer.qsize()
+
     def resize(self, capacity: int) -> None:
         """Read up to `capacity` items ahead from now on; called by the consumer."""
-        more = capacity - self._capacity - self._taken_back
-        self._capacity, self._taken_back = capacity, max(-more, 0)
+        more = capacity - self.capacity - self._taken_back
+        self.capacity, self._taken_back = capacity, max(-more, 0)
         if more > 0:
             self._free.release(more)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from ...errors.checks import takes_only
+from ...errors.checks import expect_seconds, takes_only
 from ...pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
 from ...registry import (
     IterDataPipe,
@@ -20,6 +21,7 @@ from ...registry import (
 )
 from ...state.error_context import asked_by
 from ...state.replay import after
+from ...views.metrics import Metrics
 from ...views.profiles.times import Consumer, measure
 from ...views.run import run_loader
 from ...workers.ranks import telling_other_ranks
@@ -76,6 +78,11 @@ class DataLoader2(LoaderStates[T]):
     given up to the number of processors or shards, and within a tenth of the free memory. The items, their order and
     states stay those of the same `num_shards`. `tuned` has what was found. Raises ValueError if there is one shard.
 
+    With `metrics=True`, `metrics()` returns numbers such as the rate and the share of time spent waiting. A function in
+    its place receives them every `metrics_interval` seconds, between two items, and at the end of each epoch:
+    `ps.metrics.json_lines(path)`, `ps.metrics.tensorboard(writer)`, `ps.metrics.prometheus()`, or one of your own. What
+    it raises is raised in the loop.
+
     Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
     `set_seed` of single pipes. The global generators of torch, NumPy and random are seeded before each item requested
     from the chain. What functions draw from them, such as augmentations, is then the same on any number of workers, and
@@ -100,6 +107,8 @@ class DataLoader2(LoaderStates[T]):
         profile: bool = False,
         progress: bool = False,
         autotune: bool = False,
+        metrics: bool | Callable[[Metrics], object] = False,
+        metrics_interval: float = 10.0,
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
             raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
@@ -115,7 +124,13 @@ class DataLoader2(LoaderStates[T]):
         for adapt in self.datapipe_adapter_fns or ():
             self.datapipe = adapt(as_iterable(self.datapipe))
             expect_pipe(self.datapipe)
-        if profile:
+        expect_seconds("metrics_interval", metrics_interval)
+        if not isinstance(metrics, bool) and not callable(metrics):
+            raise TypeError(f"metrics must be True, False or a function of the metrics, and is {metrics!r:.100}")
+        self._profiled = profile
+        self._metrics_to = metrics if callable(metrics) else None
+        self._metrics_interval = metrics_interval
+        if profile or metrics:
             self._consumer = Consumer()
         self.valid_iterator_id: int | None = None
         self.reading_service = copy.deepcopy(reading_service)
@@ -145,7 +160,7 @@ class DataLoader2(LoaderStates[T]):
             self.load_state_dict(self.state_dict())
         self._initialized()
         self._agree()
-        if self._consumer is not None:
+        if self._profiled:
             measure(self._read)
         adapt = self._service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
         if adapt is not None:
@@ -157,9 +172,23 @@ class DataLoader2(LoaderStates[T]):
         self._read._epoch = self._epoch
         items = iter(self._read)
         if self._consumer is not None:
+            self._items_before += self._consumer.items
+            self._epochs_begun += 1
             self._consumer = Consumer()
             items = self._consumer.follow(items)
+            if self._metrics_to is not None:
+                items = self._with_metrics(items, self._metrics_to)
         return self._one_epoch(items, requests)
+
+    def _with_metrics(self, items: Iterator[T], receive: Callable[[Metrics], object]) -> Iterator[T]:
+        """Yield the items, and send the metrics now and then, and at their end."""
+        due = time.monotonic() + self._metrics_interval
+        for item in items:
+            yield item
+            if time.monotonic() >= due:
+                receive(self.metrics())
+                due = time.monotonic() + self._metrics_interval
+        receive(self.metrics())
 
     def _expect_resumable(self, iterator_id: int) -> None:
         """Raise RuntimeError unless an iterator that was interrupted can read on."""

@@ -29,7 +29,12 @@ class LoaderReports(Generic[T]):
     _service: ReadingServiceInterface
     """The reading service: a copy of the one given, or one that reads in this process."""
     _consumer: Consumer | None = None
-    """The program's use of the items, if the loader is to be profiled."""
+    """The program's use of the items, if it is measured."""
+    _profiled = False
+    """Whether the steps of the chain are measured, too."""
+    _epochs_begun = 0
+    _items_before = 0
+    """The number of items that earlier epochs of this loader handed out, if they are measured."""
     _read: Any = None
     """The chain as the reading service prepared it."""
 
@@ -61,11 +66,54 @@ class LoaderReports(Generic[T]):
         >>> [step.name for step in loader.profile().steps]
         ['IterableWrapper', 'map', 'batch', 'loader']
         """
-        if self._consumer is None:
+        if self._consumer is None or not self._profiled:
             raise RuntimeError("nothing was measured: make the loader with profile=True, and read it")
         profile = profile_of(self._initialized(), self._consumer)
         profile.picture = self._picture(profile.shares(measured_steps(self.datapipe)))
         return profile
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers of the epoch under way, or else of the last one, by name.
+
+        - `epoch`: its number, from 1; `items`: how many it has handed out so far; `total_items`: those of earlier
+          epochs, too.
+        - `seconds`: how long the epoch has taken, without the wait for the first item, `first_item_seconds`, in which
+          workers start. `items_per_second` and `wait_share`, the share of the time in which the program waited for an
+          item, from 0 to 1, are of these seconds.
+        - `skipped`, `retried`: what `stats()` counts of all steps.
+        - `queue_items`, `queue_capacity`: how many items wait in this process for the program, and how many may, where
+          it reads ahead.
+        - With `profile=True`, for each step `step/<place>_<name>/seconds` of work, `…/waiting_seconds`, `…/items`, and
+          `…/fill`, how full its buffer was when an item was wanted, if it has one.
+
+        Raises RuntimeError unless the loader was made with `metrics` or `profile=True`.
+
+        >>> import penstock as ps
+        >>> loader = ps.DataLoader2(ps.iter.IterableWrapper(range(100)).batch(10), metrics=True)
+        >>> items = list(loader)
+        >>> loader.metrics()["items"], loader.metrics()["skipped"]
+        (10, 0)
+        """
+        consumer = self._consumer
+        if consumer is None:
+            raise RuntimeError("nothing was measured: make the loader with metrics=True, and read it")
+        seconds, stats = consumer.waited + consumer.worked, self.stats().values()
+        found: dict[str, float] = {
+            "epoch": self._epochs_begun,
+            "items": consumer.items,
+            "total_items": self._items_before + consumer.items,
+            "seconds": seconds,
+            "first_item_seconds": consumer.first,
+            "items_per_second": consumer.items / seconds if seconds else 0.0,
+            "wait_share": consumer.waited / seconds if seconds else 0.0,
+            **{name: sum(counts.get(name, 0) for counts in stats) for name in ("skipped", "retried")},
+        }
+        for reader in self._readers():
+            found |= reader.queue()
+        for place, step in enumerate(self.profile().steps if self._profiled else ()):
+            times = {"seconds": step.work, "waiting_seconds": step.waiting, "items": step.items, "fill": step.fill}
+            found |= {f"step/{place}_{step.name}/{name}": time for name, time in times.items() if time is not None}
+        return found
 
     def explain(self) -> Explanation:
         """Return, in words, what the chain will do as the reading service reads it, and known mistakes.
@@ -123,7 +171,7 @@ class LoaderReports(Generic[T]):
         """Return the chain that is read; no process starts and nothing is read before its first item is requested."""
         if self._read is None:
             chain = self._chain
-            if self._consumer is not None:
+            if self._profiled:
                 measure(chain)
             self._read = readable(self._service.initialize(chain))
         read: IterDataPipe[T] = self._read
