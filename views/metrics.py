@@ -26,7 +26,8 @@ def json_lines(path: str | os.PathLike[str]) -> Callable[[Metrics], None]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = f"{folder}/metrics.jsonl"
     ...     items = list(ps.DataLoader2(ps.iter.IterableWrapper(range(5)), metrics=json_lines(path)))
-    ...     [json.loads(line)["items"] for line in open(path)]
+    ...     with open(path) as file:
+    ...         print([json.loads(line)["items"] for line in file])
     [5]
     """
 
