@@ -100,7 +100,7 @@ def _imported(name: str, origin: str | list[Any]) -> Any:
     if name in _THINGS:
         return _THINGS[name]
     if origin == "typing:TypeVar":
-        return TypeVar(name)  # type: ignore[misc]
+        return TypeVar(name)
     module, _, attribute = origin.partition(":")
     if attribute.endswith("IterDataPipe") and attribute != name:
         return getattr(iter_pipes, name)

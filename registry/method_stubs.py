@@ -71,6 +71,8 @@ def _overloads(entry: Operator, names: _Names) -> list[str]:
     overloads = [each for each in constructors if any("overload" in ast.unparse(d) for d in each.decorator_list)]
     outcome = _functions(cls, "result") or (constructors if maker == "__new__" else [])
     gives = (outcome[0].returns or ast.Name("Any")) if outcome else None
+    if gives is not None and ast.unparse(gives) == "Self":  # another class of the same items
+        gives = None
     methods = [_method_stub(entry.name, cls, definer, each, gives, names) for each in overloads or constructors]
     return [f"@typing.overload\n{method}" for method in methods] if overloads else methods
 

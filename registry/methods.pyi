@@ -43,7 +43,6 @@ import penstock.pipes.iter.parallel
 import penstock.pipes.iter.parse
 import penstock.pipes.iter.prefetch
 import penstock.pipes.iter.progress
-import penstock.pipes.iter.random_map
 import penstock.pipes.iter.random_split
 import penstock.pipes.iter.rar
 import penstock.pipes.iter.read_columns
@@ -1416,7 +1415,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         output_col: None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> typing.Any:
+    ) -> penstock.pipes.iter.transform.Mapper[R]:
         """Yield `fn(item)` for each item.
 
         Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
@@ -1454,9 +1453,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         input_col: penstock.pipes.bases.input_columns.Columns,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         *,
-        rng: penstock.pipes.iter.random_map.Rng = False,
+        rng: bool | typing.Literal['numpy'] = False,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> typing.Any:
+    ) -> penstock.pipes.iter.transform.Mapper[typing.Any]:
         """Yield `fn(item)` for each item.
 
         Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
@@ -1496,7 +1495,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         rng: typing.Literal[True, 'numpy'],
         on_error: penstock.registry.OnError = 'raise',
-    ) -> typing.Any:
+    ) -> penstock.pipes.iter.transform.Mapper[R]:
         """Yield `fn(item)` for each item.
 
         Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and

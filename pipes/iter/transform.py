@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
+import numpy as np
+import torch
 from torch.utils.data import default_collate
 
-from ...registry import IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
+from ...registry import IterDataPipe, OnError, Provenance, Seeded, derive_seed, functional_datapipe, own, provenance_of
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import (
     Columns,
@@ -21,7 +23,6 @@ from ..bases.input_columns import (
     taking_columns,
 )
 from ..bases.one_to_one import OneToOne
-from .random_map import RandomMapper, Rng
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class Mapper(OneToOne[R]):
         input_col: Columns,
         output_col: Hashable | list[Hashable] | None = None,
         *,
-        rng: Rng = False,
+        rng: bool | Literal["numpy"] = False,
         on_error: OnError = "raise",
     ) -> None: ...
 
@@ -103,7 +104,7 @@ class Mapper(OneToOne[R]):
         input_col: Columns | None = None,
         output_col: Hashable | list[Hashable] | None = None,
         *,
-        rng: Rng = False,
+        rng: bool | Literal["numpy"] = False,
         on_error: OnError = "raise",
     ) -> None:
         if rng not in (False, True, "numpy"):
@@ -122,14 +123,45 @@ class Mapper(OneToOne[R]):
         self.rng = rng
         self.handle_errors(on_error)
 
-    def result(self) -> Any:
+    def result(self) -> Self:
         """Return this pipe, or one whose function draws random numbers."""
         if not self.rng:
             return self
-        return RandomMapper(self.source, self.fn, self.input_col, self.output_col, rng=self.rng, on_error=self.on_error)
+        random: Any = RandomMapper(
+            self.source, self.fn, self.input_col, self.output_col, rng=self.rng, on_error=self.on_error
+        )
+        return random  # type: ignore[no-any-return]
 
     def _function(self) -> Callable[[Any], Any]:
         return replacing_columns(self.fn, self.input_col, self.output_col)
+
+
+class RandomMapper(Seeded, Mapper[R]):
+    """Yield `fn(item, rng)` for each item."""
+
+    functional_name = "map"
+    resumes_from_start = False
+    begun: int = own(0)
+    """The number of items read in this pass."""
+
+    def result(self) -> Self:
+        return self
+
+    def _function(self) -> Callable[[Any], Any]:
+        return replacing_columns(self._drawing, self.input_col, self.output_col)
+
+    def _drawing(self, *columns: Any) -> Any:
+        seed = derive_seed(self.pass_seed, self.begun)
+        numpy = self.rng == "numpy"
+        return self.fn(*columns, np.random.default_rng(seed) if numpy else torch.Generator().manual_seed(seed))
+
+    def __iter__(self) -> Iterator[R]:
+        function: Callable[[Any], Any] = self.error_policy.wrap(self._function())
+        for item in self.source:
+            self.begun += 1
+            result = function(item)
+            if self.error_policy.keep(result):
+                yield result
 
 
 @functional_datapipe("collate")
