@@ -14,6 +14,7 @@ from tensorboardX import SummaryWriter
 from tensorboardX.proto.event_pb2 import Event
 
 import penstock as ps
+from fresh import outputs_of
 from penstock import DataLoader2, MultiProcessingReadingService
 
 
@@ -173,3 +174,7 @@ def test_prometheus() -> None:
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         DataLoader2(numbers(), **arguments)
+
+
+def test_the_receivers_are_there_before_a_loader_is() -> None:
+    assert outputs_of("import penstock as ps; print(ps.metrics.json_lines.__name__)") == ["json_lines\n"]
