@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..state.fields import Tally
 from ..state.foreign import TorchMapDataPipe, torch_looks_up
@@ -30,14 +30,18 @@ class MapDataPipe(BasePipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Gene
 
     >>> import penstock as ps
     >>> dp = ps.map.SequenceWrapper("abc").map(str.upper)
-    >>> dp[1], len(dp)
-    ('B', 3)
+    >>> dp[1], len(dp), list(dp[1:])
+    ('B', 3, ['B', 'C'])
     """
 
     def _pass_begins(self) -> None:
         """Called when a pass begins over a pipe that reads this one."""
         if "error_policy" in vars(self):
             self.error_policy.take_up()
+
+    def _sliced(self, part: slice) -> Any:
+        """Return the pipe that `self[part]` is."""
+        return self.subset(range(len(self))[part])
 
     def __iter__(self) -> Iterator[T_co]:
         length, tally = len(self), Tally()

@@ -39,7 +39,7 @@ class IterPipeMeta(Construction, TorchIterMeta):
 
 
 class MapPipeMeta(Construction, TorchMapMeta):
-    """Wraps the `__getitem__` of a class to add notes to errors, unless it does so itself: saves a call per item."""
+    """Wraps the `__getitem__` of a class to give slices as pipes, and add notes to errors, unless it does so itself."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         getitem = namespace.get("__getitem__")
@@ -48,11 +48,11 @@ class MapPipeMeta(Construction, TorchMapMeta):
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
 
 
-def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
+def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], Any]:
     @functools.wraps(getitem)
-    def __getitem__(self: Any, index: Any) -> T:  # noqa: N807
+    def __getitem__(self: Any, index: Any) -> Any:  # noqa: N807
         try:
-            return getitem(self, index)
+            return self._sliced(index) if type(index) is slice else getitem(self, index)
         except Exception as error:
             add_error_context(error, self, index)
             raise

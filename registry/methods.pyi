@@ -67,8 +67,12 @@ import penstock.pipes.iter.write_tar
 import penstock.pipes.map.cache
 import penstock.pipes.map.combine
 import penstock.pipes.map.convert
+import penstock.pipes.map.filter
 import penstock.pipes.map.group
+import penstock.pipes.map.mix
+import penstock.pipes.map.repeat
 import penstock.pipes.map.shuffle
+import penstock.pipes.map.subset
 import penstock.pipes.map.transform
 import penstock.pipes.vocabulary
 import penstock.registry
@@ -4038,11 +4042,33 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def filter(
+        self,
+        filter_fn: collections.abc.Callable[..., typing.Any],
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
+        *,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.map.filter.Filter[T_co]:
+        """Give the items of the source for which `filter_fn(item)` is true, numbered from 0.
+
+        The first access to an item or the length reads the complete source, by 0, 1, 2, …, and keeps the indices of what
+        passes: 8 bytes each. Copies and pickles have these, if they are known by then: call `len(dp)` before workers start,
+        or each of them reads the source. It is read again where its random steps have other seeds when a pass begins. With
+        `input_col`, `filter_fn` takes these columns of an item. `on_error` handles an item for which `filter_fn` raises.
+
+        Raises IndexError for an index out of range.
+
+        >>> dp = SequenceWrapper(range(10)).filter(lambda x: x % 3 == 0)
+        >>> list(dp), len(dp), dp[-1]
+        ([0, 3, 6, 9], 4, 9)
+        """
+        ...
+
     def in_memory_cache(self) -> penstock.pipes.map.cache.InMemoryCacheHolder[T_co]:
         """Give each item of the source, read only once.
 
         Each access gives the same object, so in-place changes persist. Equal indices share an item; -1 and the last index
-        do not. Items at unhashable indices and slices are not kept. Each process, so each worker, has its own cache, which
+        do not. Items at unhashable indices are not kept. Each process, so each worker, has its own cache, which
         pickles and copies do not include. Where earlier random steps have other seeds when a pass begins, items are read
         again.
 
@@ -4070,6 +4096,38 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def mix(
+        self,
+        *sources: penstock.registry.MapDataPipe[T],
+        weights: collections.abc.Sequence[float] | None = None,
+    ) -> penstock.pipes.map.mix.Mixer[T_co | T]:
+        """Give the items of several sources, in order, in the proportions of `weights`: nothing is drawn.
+
+        `weights` has one number for each source, the first included; without them all are equal. Among the first n items, a
+        source has its share of n, but for less than one item for each source. The mix ends before a source would have to
+        give more items than it has: repeat the short ones, as by `a.repeat(3).mix(b, weights=[1, 2])`. The sources are read
+        by 0, 1, 2, …: shuffle the mix, or what is in the sources.
+
+        Raises TypeError for weights that are not a list of numbers, and ValueError where their number differs from that of
+        the sources, or a weight is not finite and positive.
+
+        >>> dp = SequenceWrapper("aaaa").mix(SequenceWrapper("bb"), weights=[2, 1])
+        >>> list(dp), dp[-1]
+        (['a', 'a', 'b', 'a', 'a', 'b'], 'b')
+        """
+        ...
+
+    def repeat(self, times: int) -> penstock.pipes.map.repeat.Repeater[T_co]:
+        """Give the items of the source `times` times over, under one running index: all of them, and all of them again.
+
+        The `repeat` of a stream gives each item several times before the next, and its `cycle` is like this.
+
+        >>> dp = SequenceWrapper("abc").repeat(2)
+        >>> list(dp), dp[-1]
+        (['a', 'b', 'c', 'a', 'b', 'c'], 'c')
+        """
+        ...
+
     def shuffle(
         self,
         *,
@@ -4088,6 +4146,19 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         >>> dp = SequenceWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)
         [0, 1, 2, 3, 4, 5]
+        """
+        ...
+
+    def subset(self, indices: collections.abc.Sequence[int]) -> penstock.pipes.map.subset.Subset[T_co]:
+        """Give the items of the source at `indices`, a sequence of integers such as a list, an array or a range.
+
+        `dp[10:20]` and `dp[::2]` are short for it. Negative indices of the result count from its end.
+
+        Raises TypeError for indices that are no sequence.
+
+        >>> dp = SequenceWrapper("abcdef").subset([4, 0])
+        >>> list(dp), list(SequenceWrapper("abcdef")[1:5][::2])
+        (['e', 'a'], ['b', 'd'])
         """
         ...
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...registry import expect_whole
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes", "how_to_make"]
+__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes", "expect_weights", "how_to_make"]
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
@@ -58,3 +59,21 @@ def expect_names(names: object, argument: str = "columns") -> None:
         raise TypeError(f"{argument} must be a list of names, and is {names!r:.100}")
     if len({*names}) < len(names):
         raise ValueError(f"{argument} has a name twice: {names!r:.100}")
+
+
+def expect_weights(weights: Any, sources: int) -> None:
+    """Raise TypeError unless weights are a list of numbers, ValueError unless each source has a finite one above 0."""
+    try:
+        if isinstance(weights, Mapping) or not hasattr(weights, "__getitem__"):
+            raise TypeError
+        finite = [*map(math.isfinite, weights)]
+    except TypeError:
+        raise TypeError(f"weights must be a list of numbers, one for each source, and is {weights!r:.100}") from None
+    if len(weights) != sources:
+        raise ValueError(f"there are {sources} sources, the first included, and {len(weights)} weights")
+    for source, weight in enumerate(weights):
+        if not finite[source] or weight <= 0:
+            raise ValueError(
+                f"weights must be finite and greater than 0, and weights[{source}] is {weight!r}: leave out a source "
+                "that is not to be read"
+            )

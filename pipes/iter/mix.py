@@ -7,11 +7,11 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe, own, uniform_draws
 from ...state.foreign import TorchIterDataPipe
-from ..bases.arguments import expect_pipes
+from ..bases.arguments import expect_pipes, expect_weights
 from ..bases.drawing import Drawer
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Mixer(Drawer[T]):
         if until not in ("longest", "shortest"):
             raise ValueError(f"until must be 'longest' or 'shortest', and is {until!r}")
         if weights is not None:
-            _check_weights(weights, len(sources))
+            expect_weights(weights, len(sources))
         self.sources = sources
         self.weights = weights
         self.until = until
@@ -107,20 +107,3 @@ class SampleMultiplexer(Mixer[T]):
         self.seed = seed
         if seed is not None:
             self.set_seed(seed)
-
-
-def _check_weights(weights: Any, sources: int) -> None:
-    try:
-        if isinstance(weights, Mapping) or not hasattr(weights, "__getitem__"):
-            raise TypeError
-        finite = [*map(math.isfinite, weights)]
-    except TypeError:
-        raise TypeError(f"weights must be a list of numbers, one for each source, and is {weights!r:.100}") from None
-    if len(weights) != sources:
-        raise ValueError(f"there are {sources} sources, the first included, and {len(weights)} weights")
-    for source, weight in enumerate(weights):
-        if not finite[source] or weight <= 0:
-            raise ValueError(
-                f"weights must be finite and greater than 0, and weights[{source}] is {weight!r}: leave out a source "
-                "that is not to be read"
-            )

@@ -18,7 +18,7 @@ class InMemoryCacheHolder(Fetching[T]):
     """Give each item of the source, read only once.
 
     Each access gives the same object, so in-place changes persist. Equal indices share an item; -1 and the last index
-    do not. Items at unhashable indices and slices are not kept. Each process, so each worker, has its own cache, which
+    do not. Items at unhashable indices are not kept. Each process, so each worker, has its own cache, which
     pickles and copies do not include. Where earlier random steps have other seeds when a pass begins, items are read
     again.
 
@@ -40,8 +40,10 @@ class InMemoryCacheHolder(Fetching[T]):
     def __init__(self, source: MapDataPipe[T]) -> None:
         self.source = source
 
-    def __getitem__(self, index: Any) -> T:
+    def __getitem__(self, index: Any) -> T | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             kept = self._kept
             if kept is None:
                 kept = self._kept = {}

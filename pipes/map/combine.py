@@ -43,8 +43,10 @@ class Zipper(Fetching[R]):
         expect_pipes("Zipper", sources, TorchMapDataPipe)
         self.sources = sources
 
-    def __getitem__(self, index: Any) -> R:
+    def __getitem__(self, index: Any) -> R | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             if type(index) is int and index < 0:
                 index = from_start(index, len(self))
             items = []
@@ -84,8 +86,10 @@ class Concater(Fetching[T]):
         expect_pipes("Concater", sources, TorchMapDataPipe)
         self.sources = sources
 
-    def __getitem__(self, index: int) -> T:
+    def __getitem__(self, index: Any) -> T | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             number = operator.index(index)
             if number < 0:
                 number = from_start(number, len(self))

@@ -56,8 +56,10 @@ class IterToMapConverter(MapDataPipe[T]):
         self.key_value_fn = key_value_fn
         self.handle_errors(on_error)
 
-    def __getitem__(self, index: Any) -> T:
+    def __getitem__(self, index: Any) -> T | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             values = self._values()
             if index in values:
                 return values[index]

@@ -49,8 +49,10 @@ class SequenceWrapper(Fetching[T]):
         self.sequence = _copy_of_sequence(sequence) if deepcopy else sequence
         self.deepcopy = deepcopy
 
-    def __getitem__(self, index: Any) -> T:
+    def __getitem__(self, index: Any) -> T | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             return self.sequence[index]
         except Exception as error:
             add_error_context(error, self, index)

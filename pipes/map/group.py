@@ -43,9 +43,11 @@ class Batcher(MapDataPipe[Any]):
         self.drop_last = drop_last
         self.wrapper_class: Callable[[list[Any]], Any] = wrapper_class
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         source, size = self.source, self.batch_size
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             length = len(source)
             start = operator.index(index) * size
             if not 0 <= start <= length - size:  # no full batch starts there

@@ -69,8 +69,10 @@ class ObjectReader(Fetching[bytes]):
         self.error_policy = ErrorPolicy(trying_again(on_error), can_skip=False)
         self.storage_options = Options(storage_options)
 
-    def __getitem__(self, index: Any) -> bytes:
+    def __getitem__(self, index: Any) -> bytes | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             return self._read(self._url(index))
         except Exception as error:
             add_error_context(error, self, index)

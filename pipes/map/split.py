@@ -57,6 +57,8 @@ class Column(MapDataPipe[Any]):
         self.column = column
 
     def __getitem__(self, index: Any) -> Any:
+        if type(index) is slice:
+            return self._sliced(index)
         item = self.source.source[index]  # bypasses the operator, which saves a call
         try:
             return item[self.column]

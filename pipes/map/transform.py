@@ -44,8 +44,10 @@ class Mapper(Fetching[R]):
         self.fn = fn
         self.handle_errors(on_error, can_skip=False)
 
-    def __getitem__(self, index: Any) -> R:
+    def __getitem__(self, index: Any) -> R | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             return self._call(self.source[index])
         except Exception as error:
             add_error_context(error, self, index)

@@ -46,6 +46,16 @@ GIVES: dict[str, list[Any]] = {
     "ps.read_parquet(path)": [pa.record_batch(TABLE)],
     "ps.read_parquet(path).rows()": [{"x": x, "y": 0} for x in range(6)],
     'ps.read_parquet(path).drop_columns("y").rows()': [{"x": x} for x in range(6)],
+    "ps.map.SequenceWrapper([1, 2])": [1, 2],
+    "by_index[2:4]": [2, 3],
+    "by_index.map(fn)": [1, 2, 3, 4, 5, 6],
+    "by_index.filter(is_even)": [0, 2, 4],
+    "by_index.repeat(2)": [0, 1, 2, 3, 4, 5] * 2,
+    "by_index.mix(more, weights=[2, 1])": [0, 1, 2, 3, 4, 5, 6, 7],
+    "by_index.concat(more)": [0, 1, 2, 3, 4, 5, 6, 7],
+    "by_index.batch(4)": [[0, 1, 2, 3], [4, 5]],
+    "by_index.shuffle()": [0, 1, 2, 3, 4, 5],
+    "by_index.to_iter_datapipe()": [0, 1, 2, 3, 4, 5],
     'samples.routed_decode().map(lambda sample: (sample[".txt"], sample[".cls"]))': [("0", 0), ("1", 1)],
 }
 THE_SAME = r"dp\.(shuffle|batch\(4\)\.unbatch|in_memory_cache|prefetch|sharding_filter)\(.*\)"
@@ -89,7 +99,8 @@ def test_every_row_is_found() -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, Any]) -> None:
     dp, other = ps.iter.IterableWrapper(range(6)), ps.iter.IterableWrapper([6, 7])
-    got = [*eval(cell, {**names, "dp": dp, "other": other})]
+    by_index, more = ps.map.SequenceWrapper(range(6)), ps.map.SequenceWrapper([6, 7])
+    got = [*eval(cell, {**names, "dp": dp, "other": other, "by_index": by_index, "more": more})]
     if any(word in cell for word in ANY_ORDER):
         got.sort()
     if cell in GIVES or re.fullmatch(THE_SAME, cell):

@@ -534,7 +534,7 @@ def random_split(dp: Any, first: Any, second: Any, seed: int) -> Any:
 
 # Map-style in between
 
-IN_MAP = ("map", "batch", "concat", "zip", "unzip", "in_memory_cache")
+IN_MAP = ("map", "batch", "concat", "zip", "unzip", "in_memory_cache", "slice", "filter", "repeat", "mix")
 
 
 def with_map_steps(dp: Any, names: list[str]) -> Any:
@@ -550,6 +550,14 @@ def with_map_steps(dp: Any, names: list[str]) -> Any:
         elif name == "unzip":
             one, other = dp.map(lambda item: (item, mark(item) % 5)).unzip(2)
             dp = other.zip(one)
+        elif name == "slice":
+            dp = dp[1::2]
+        elif name == "filter":
+            dp = dp.filter(lambda item: mark(item) % 4 > 0)
+        elif name == "repeat":
+            dp = dp.repeat(2)
+        elif name == "mix":
+            dp = dp.mix(ps.map.SequenceWrapper(range(600, 605)), weights=[3, 1])
         else:
             dp = dp.in_memory_cache()
     return dp
@@ -564,7 +572,7 @@ def some_map_steps(drawer: Any) -> list[str]:
     flag,
     grows=2,
     covers="iter.to_map_datapipe map.to_iter_datapipe map.shuffle "
-    "map.map map.batch map.concat map.zip map.unzip map.in_memory_cache",
+    "map.map map.batch map.concat map.zip map.unzip map.in_memory_cache map.subset map.filter map.repeat map.mix",
 )
 def by_index(dp: Any, names: list[str], shuffled: bool) -> Any:
     by_number = with_map_steps(dp.enumerate().to_map_datapipe(), names)

@@ -1,0 +1,57 @@
+"""Some items of a map-style pipe, chosen by index."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ...registry import MapDataPipe, add_error_context, functional_datapipe
+from ..bases.ahead.fetching import Fetching
+from ..bases.indexing import from_start
+
+T = TypeVar("T")
+
+
+@functional_datapipe("subset")
+class Subset(Fetching[T]):
+    """Give the items of the source at `indices`, a sequence of integers such as a list, an array or a range.
+
+    `dp[10:20]` and `dp[::2]` are short for it. Negative indices of the result count from its end.
+
+    Raises TypeError for indices that are no sequence.
+
+    >>> dp = SequenceWrapper("abcdef").subset([4, 0])
+    >>> list(dp), list(SequenceWrapper("abcdef")[1:5][::2])
+    (['e', 'a'], ['b', 'd'])
+    """
+
+    gives = "same"
+    keeps_schema = True
+    payload = ("indices",)
+
+    def __init__(self, source: MapDataPipe[T], indices: Sequence[int]) -> None:
+        if isinstance(indices, (str, bytes)) or not (hasattr(indices, "__getitem__") and hasattr(indices, "__len__")):
+            raise TypeError(
+                f"indices must be a sequence of integers, such as a list or a range, and is {indices!r:.100}"
+            )
+        self.source = source
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> T | Any:
+        try:
+            if type(index) is slice:
+                return type(self)(self.source, self.indices[index])
+            return self.source[self._at(index)]
+        except Exception as error:
+            add_error_context(error, self, index)
+            raise
+
+    def _at(self, index: Any) -> int:
+        return operator.index(self.indices[from_start(index, len(self.indices))])
+
+    def _fetch(self, indices: list[Any]) -> Sequence[T]:
+        return self.source.__getitems__([*map(self._at, indices)])  # type: ignore[attr-defined, no-any-return]
+
+    def __len__(self) -> int:
+        return len(self.indices)
