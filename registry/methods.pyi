@@ -2645,6 +2645,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         key_fn: collections.abc.Callable[[str], str] = ...,
         decoder: str = 'auto',
         size: penstock.pipes.files.images.Size | None = None,
+        only: collections.abc.Collection[str] | None = None,
         max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decode.RoutedDecoder:
@@ -2652,16 +2653,21 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
         pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
-        Bytes without a handler stay bytes. Other values, and values whose key begins with `__`, stay as they are.
+        Bytes without a handler stay bytes. Other values, and values whose key begins with `__`, stay as they are. With
+        `only`, such as `["txt", "seg.png"]`, all but these extensions stay bytes: what a file's name has after its first
+        dot, or the key of an entry.
 
         Each handler is a function of an extension and bytes; the first result other than None is taken. The default
         handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
-        width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
-        handlers means all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
-        no handler: reading one runs the code in it. `decoder` and `size` are those of `ImageDecoder`: what decodes images,
-        and the height and width, or the shorter side, that they get.
+        width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `ten`, WebDataset's lists of
+        arrays; `pt` and `pth`. A string among the handlers means all of these, with that spec of `ImageDecoder` for images,
+        such as `"torchrgb8"`. Pickles have no handler: reading one runs the code in it. `decoder` and `size` are those of
+        `ImageDecoder`: what decodes images, and the height and width, or the shorter side, that they get.
 
-        Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
+        A file whose name ends as `.json.gz` does is decompressed, and decoded by the extension before `.gz`. It stays
+        compressed where no handler takes that.
+
+        What is decompressed, and arrays of `npz` and `pt` files, may have `max_bytes`, or a hundred times the bytes of the
         file if that is more.
 
         `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
@@ -3275,17 +3281,27 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def webdataset(
         self: collections.abc.Iterable[tuple[str, typing.Any]],
         *,
+        with_url: bool = False,
+        lower_case: bool = True,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.webdataset.WebDataset:
         """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
         Take it after `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
         a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"` is the path up to that dot,
-        with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream. Files whose name has
-        no dot, or begins with one, are metadata by convention: they are closed and left out. `on_error` handles a file that
-        cannot be added to its sample; a skipped file is missing in it. It cannot be a `Retry`.
+        with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream, in lower case unless
+        `lower_case=False`. Files whose name has no dot, or begins with one, are metadata by convention: they are closed and
+        left out.
 
-        Raises ValueError for a second file with the same key in a sample.
+        The path begins with that of the archive, as in torchdata, so keys of several archives differ. With `with_url`, as
+        in WebDataset, `"__key__"` is the path in the archive alone, and `"__url__"` the address of the archive. `write_tar`
+        takes such samples as they are.
+
+        `on_error` handles a file that cannot be added to its sample; a skipped file is missing in it. It cannot be a
+        `Retry`.
+
+        Raises ValueError for a second file with the same key in a sample. With `with_url`, raises TypeError for a path that
+        is not as an archive's loader gave it.
 
         >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
         >>> list(dp)
@@ -3528,8 +3544,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - bytes and streams of bytes as they are; streams are closed;
         - str as UTF-8;
         - under `pt` and `pth`: tensors, and dicts and lists that hold some, by `torch.save`, on the CPU;
-        - under `npy`: NumPy arrays;
-        - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
+        - under `npy`: NumPy arrays; under `ten`: lists of them;
+        - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits;
+        - under `json.gz`, `txt.gz` and so on: all but bytes and streams as without `gz`, and compressed.
 
         `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
         names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,

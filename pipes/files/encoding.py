@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from typing import Any
@@ -11,15 +12,17 @@ import torch
 
 from ...registry import close
 from ...storage.streaming.streams import expect_bytes
+from .tenbin import to_tenbin
 
 __all__ = ["encoded"]
 
 
-def encoded(extension: str, value: Any) -> bytes:
-    """Return a value as the bytes of a file, which `routed_decode` decodes again.
+def encoded(extensions: str, value: Any) -> bytes:
+    """Return a value as the bytes of a file, which `routed_decode` decodes again; the last of its extensions decides.
 
     Bytes stay as they are, byte streams are read and closed, and str becomes UTF-8. `pt` and `pth` take tensors, and
-    dicts and lists with tensors; `npy` takes arrays. Under other extensions numbers, dicts and lists become JSON.
+    dicts and lists with tensors; `npy` takes arrays, and `ten` lists of arrays. Under other extensions numbers, dicts
+    and lists become JSON. Under `gz`, the extension before decides, and the file is compressed.
 
     Raises TypeError for values of other kinds.
 
@@ -28,25 +31,30 @@ def encoded(extension: str, value: Any) -> bytes:
     """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    if isinstance(value, str):
-        return value.encode()
+    before, _, extension = extensions.lower().rpartition(".")
     if hasattr(value, "read"):
         try:
             expect_bytes(value)
             return bytes(value.read())
         finally:
             close(value)
+    if extension == "gz" and before:
+        return gzip.compress(encoded(before, value), mtime=0)  # without the time, for reproducible bytes
+    if isinstance(value, str):
+        return value.encode()
     buffer = io.BytesIO()
     if extension in {"pt", "pth"}:
         torch.save(_on_its_own(value), buffer)
     elif extension == "npy" and isinstance(value, np.ndarray):
         np.lib.format.write_array(buffer, value, allow_pickle=False)
-    elif extension not in {"npy", "npz"} and isinstance(value, (int, float, dict, list, np.generic)):
+    elif extension == "ten" and isinstance(value, list):
+        buffer.write(to_tenbin(value))
+    elif extension not in {"npy", "npz", "ten"} and isinstance(value, (int, float, dict, list, np.generic)):
         buffer.write(json.dumps(value, ensure_ascii=False, default=_json_default).encode())
     else:
         raise TypeError(
             f"a {type(value).__name__} cannot be written under the extension {extension!r}: tensors go under pt, "
-            "arrays under npy; numbers, dicts and lists become JSON; encode images and all else first"
+            "arrays under npy, lists of them under ten; numbers, dicts and lists become JSON; encode all else first"
         )
     return buffer.getvalue()
 

@@ -14,7 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, Self, TypeVar
 
 from ...errors.notes import add_note
 from ...errors.secrets import stream_name, without_secrets
@@ -23,12 +23,35 @@ from ...storage.objects import LARGE
 from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import can_seek, is_damage
 
-__all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
+__all__ = ["Member", "MemberPath", "OpenArchive", "inner_path", "seekable"]
 
 R = TypeVar("R")
 
 _PIECE = 2**20
 """The most bytes of a large file that are read at once, except in a full read."""
+
+
+class MemberPath(str):
+    """The path of a file in an archive, after that of the archive and a slash. It knows where the first part ends.
+
+    >>> path = MemberPath("s3://b/t.tar", "a/1.txt")
+    >>> path, path.archive, path.within
+    ('s3://b/t.tar/a/1.txt', 's3://b/t.tar', 'a/1.txt')
+    """
+
+    archive: str
+
+    def __new__(cls, archive: str, within: str) -> Self:
+        path = super().__new__(cls, f"{archive}/{within}")
+        path.archive = archive
+        return path
+
+    @property
+    def within(self) -> str:
+        return self[len(self.archive) + 1 :]
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # those of this class, for pickle
+        return self.archive, self.within
 
 
 class Member(NamedTuple):

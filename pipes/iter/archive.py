@@ -17,7 +17,7 @@ from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
 from ...storage.streaming.zips import opened_part, opened_zip
 from ..bases.listers_and_openers import check_length, promised
-from ..files.members import Member, OpenArchive, inner_path, seekable
+from ..files.members import Member, MemberPath, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream
 from ..files.tars import HEADER_BYTES, MODES, OtherMembers, opened_tar
 
@@ -89,7 +89,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         try:
             expect_bytes(stream)
             for member in after(iter(self._members(stream, archive.opened)), self.given):
-                name = f"{checked_path(path)}/{inner_path(member.name)}"
+                name = MemberPath(checked_path(path), inner_path(member.name))
                 file = archive.read(member, name)
                 self.given += 1
                 yield name, file

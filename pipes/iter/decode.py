@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,9 +19,11 @@ from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
+from ..files.compression import KINDS, decompressed
 from ..files.extensions import IMAGES
 from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
 from ..files.numpy_files import arrays_in, is_npy
+from ..files.tenbin import from_tenbin
 
 __all__ = [
     "Handler",
@@ -80,8 +82,8 @@ def decode_text(extension: str, data: bytes) -> str | None:
 
 
 def decode_number(extension: str, data: bytes) -> int | None:
-    """Return the whole number in `cls`, `cls2`, `class`, `count`, `index`, `inx` and `id` files."""
-    return int(data.decode(_UTF_8)) if extension in {"cls", "cls2", "class", "count", "index", "inx", "id"} else None
+    """Return the whole number in `cls`, `cls2`, `index`, `inx` and `id` files."""
+    return int(data.decode(_UTF_8)) if extension in {"cls", "cls2", "index", "inx", "id"} else None
 
 
 def decode_json(extension: str, data: bytes) -> Any:
@@ -95,11 +97,13 @@ def decode_json(extension: str, data: bytes) -> Any:
 
 
 def decode_numpy(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the array of `npy` files and the dict of arrays of `npz` files.
+    """Return the array of `npy` files, the dict of arrays of `npz`, and the list of arrays of WebDataset's `ten`.
 
     Raises ValueError for a truncated or corrupt file, for pickled objects, and for arrays larger than both `max_bytes`
     and a hundred times the file.
     """
+    if extension == "ten":
+        return from_tenbin(data)
     if extension not in {"npy", "npz"}:
         return None
     if extension == "npy" and not is_npy(data):
@@ -202,16 +206,21 @@ class RoutedDecoder(OneToOne[Any]):
 
     Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
     pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
-    Bytes without a handler stay bytes. Other values, and values whose key begins with `__`, stay as they are.
+    Bytes without a handler stay bytes. Other values, and values whose key begins with `__`, stay as they are. With
+    `only`, such as `["txt", "seg.png"]`, all but these extensions stay bytes: what a file's name has after its first
+    dot, or the key of an entry.
 
     Each handler is a function of an extension and bytes; the first result other than None is taken. The default
     handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
-    width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
-    handlers means all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
-    no handler: reading one runs the code in it. `decoder` and `size` are those of `ImageDecoder`: what decodes images,
-    and the height and width, or the shorter side, that they get.
+    width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `ten`, WebDataset's lists of
+    arrays; `pt` and `pth`. A string among the handlers means all of these, with that spec of `ImageDecoder` for images,
+    such as `"torchrgb8"`. Pickles have no handler: reading one runs the code in it. `decoder` and `size` are those of
+    `ImageDecoder`: what decodes images, and the height and width, or the shorter side, that they get.
 
-    Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
+    A file whose name ends as `.json.gz` does is decompressed, and decoded by the extension before `.gz`. It stays
+    compressed where no handler takes that.
+
+    What is decompressed, and arrays of `npz` and `pt` files, may have `max_bytes`, or a hundred times the bytes of the
     file if that is more.
 
     `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
@@ -239,20 +248,25 @@ class RoutedDecoder(OneToOne[Any]):
         key_fn: Callable[[str], str] = extension_extract_fn,
         decoder: str = "auto",
         size: Size | None = None,
+        only: Collection[str] | None = None,
         max_bytes: int = MAX_BYTES,
         on_error: OnError = "raise",
     ) -> None:
         check_function("key_fn", key_fn)
+        if isinstance(only, str) or not all(isinstance(name, str) for name in only or ()):
+            raise TypeError(f"only must be a list of extensions, such as ['txt', 'seg.png'], and is {only!r:.100}")
         expect_whole("max_bytes", max_bytes)
         self.source = source
         self.handlers = handlers
         self.key_fn = key_fn
+        self.only = only
         self.decoder = decoder
         self.size = size
         self.max_bytes = max_bytes
         self.handle_errors(on_error, can_retry=False)
         if any(isinstance(handler, str) for handler in handlers):  # a specification of images
             self.faster = faster_decoding(decoder, size)
+        self._only = None if only is None else {name.lower().lstrip(".") for name in only}
         self._handlers: list[Handler] = []
         for handler in handlers or ("torch",):
             if isinstance(handler, str):
@@ -289,12 +303,26 @@ class RoutedDecoder(OneToOne[Any]):
         content = _as_bytes(data)
         if content is None:
             return data
-        extension = self.key_fn(path)
+        if self._only is not None and _extensions(path) not in self._only:
+            return content
+        value = self._handled(self.key_fn(path), content)
+        if value is None and _extensions(path).endswith(".gz"):
+            new_decompressor: Any = KINDS["gzip"].new_decompressor
+            with decompressed(io.BytesIO(content), path, new_decompressor, self.max_bytes) as stream:
+                value = self._handled(self.key_fn(path[:-3]), stream.read())
+        return content if value is None else value
+
+    def _handled(self, extension: str, content: bytes) -> Any:
         for handler in self._handlers:
             value = handler(extension, content)
             if value is not None:
                 return value
-        return content
+        return None
+
+
+def _extensions(path: str) -> str:
+    """Return what the name of a file has after its first dot, in lower case."""
+    return path.replace("\\", "/").rpartition("/")[2].partition(".")[2].lower()
 
 
 def _as_bytes(data: Any) -> bytes | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...registry import IterDataPipe, OnError, close, functional_datapipe
+from ..files.members import MemberPath
 from ..files.streams import close_parts, path_and_content
 
 
@@ -16,11 +17,19 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     Take it after `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
     a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"` is the path up to that dot,
-    with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream. Files whose name has
-    no dot, or begins with one, are metadata by convention: they are closed and left out. `on_error` handles a file that
-    cannot be added to its sample; a skipped file is missing in it. It cannot be a `Retry`.
+    with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream, in lower case unless
+    `lower_case=False`. Files whose name has no dot, or begins with one, are metadata by convention: they are closed and
+    left out.
 
-    Raises ValueError for a second file with the same key in a sample.
+    The path begins with that of the archive, as in torchdata, so keys of several archives differ. With `with_url`, as
+    in WebDataset, `"__key__"` is the path in the archive alone, and `"__url__"` the address of the archive. `write_tar`
+    takes such samples as they are.
+
+    `on_error` handles a file that cannot be added to its sample; a skipped file is missing in it. It cannot be a
+    `Retry`.
+
+    Raises ValueError for a second file with the same key in a sample. With `with_url`, raises TypeError for a path that
+    is not as an archive's loader gave it.
 
     >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
     >>> list(dp)
@@ -31,20 +40,31 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     gives = "rows"
     resumes_from_start = False
 
-    def __init__(self, source: IterDataPipe[tuple[str, Any]], *, on_error: OnError = "raise") -> None:
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, Any]],
+        *,
+        with_url: bool = False,
+        lower_case: bool = True,
+        on_error: OnError = "raise",
+    ) -> None:
         self.source = source
+        self.with_url = with_url
+        self.lower_case = lower_case
         self.handle_errors(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         items = self.read(self.source, drop=close_parts)
         sample: dict[str, Any] = {}
+        of_sample: dict[str, str] = {}
 
-        def read(item: tuple[str, Any]) -> tuple[str, str, Any]:
-            key, suffix, data = self._read(item)
-            if suffix in sample and key == sample["__key__"]:
+        def read(item: tuple[str, Any]) -> tuple[dict[str, str], str, Any]:
+            names, suffix, data = self._read(item)
+            if suffix in sample and names == of_sample:
                 close_parts(item)
+                key = names["__key__"]
                 raise ValueError(f"the sample {key!r} has two files {suffix!r}: {item[0]!r} is the second")
-            return key, suffix, data
+            return names, suffix, data
 
         file_of: Callable[[Any], Any] = self.error_policy.wrap(read)
         skips, keep = self.error_policy.skips, self.error_policy.keep
@@ -52,24 +72,34 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
             file = file_of(item)
             if skips and not keep(file):
                 continue
-            key, suffix, data = file
+            names, suffix, data = file
             if not suffix:
                 close(data)
                 continue
-            if sample and key != sample["__key__"]:
-                items.keep_from(number)  # the first of the next sample has been pulled
-                yield sample
-                sample = {}
-            sample["__key__"] = key
+            if names != of_sample:
+                if sample:
+                    items.keep_from(number)  # the first of the next sample has been pulled
+                    yield sample
+                sample, of_sample = {**names}, names
             sample[suffix] = data
         items.keep_from(items.pulled)
         if sample:
             yield sample
 
-    def _read(self, item: tuple[str, Any]) -> tuple[str, str, Any]:
-        """Return the key of the sample, the key of the file in it, if any, and the data."""
+    def _read(self, item: tuple[str, Any]) -> tuple[dict[str, str], str, Any]:
+        """Return the names of the sample, the key of the file in it, if any, and the data."""
         path, data = path_and_content(item)
-        return *key_and_suffix(path), data
+        names = {}
+        if self.with_url:
+            if not isinstance(path, MemberPath):
+                raise TypeError(
+                    f"with_url needs paths as load_from_tar gives them, which know their archive, and {path!r:.100} is "
+                    f"a {type(path).__name__}: change paths after webdataset"
+                )
+            names["__url__"] = path.archive
+            path = path.within
+        key, suffix = key_and_suffix(path)
+        return {"__key__": key, **names}, suffix.lower() if self.lower_case else suffix, data
 
 
 def key_and_suffix(path: str | os.PathLike[str]) -> tuple[str, str]:

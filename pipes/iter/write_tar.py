@@ -15,7 +15,6 @@ from ...storage.clients import IN_STORAGE_OPTIONS
 from ..bases.writing.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
 from ..files.encoding import encoded
 from ..files.members import inner_path
-from .decode import extension_extract_fn
 from .webdataset import key_and_suffix
 
 __all__ = ["TarWriter"]
@@ -34,8 +33,9 @@ class TarWriter(ShardWriter):
     - bytes and streams of bytes as they are; streams are closed;
     - str as UTF-8;
     - under `pt` and `pth`: tensors, and dicts and lists that hold some, by `torch.save`, on the CPU;
-    - under `npy`: NumPy arrays;
-    - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
+    - under `npy`: NumPy arrays; under `ten`: lists of them;
+    - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits;
+    - under `json.gz`, `txt.gz` and so on: all but bytes and streams as without `gz`, and compressed.
 
     `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
     names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,
@@ -160,10 +160,11 @@ def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:
         try:
             if name.startswith("__"):
                 continue
-            path = _path(key, name.removeprefix("."))
-            if path in files:
-                raise ValueError("the sample has this twice, with and without a dot")
-            files[path] = encoded(extension_extract_fn(path), value)
+            suffix = name.removeprefix(".")
+            path = _path(key, suffix)
+            if path.lower() in map(str.lower, files):
+                raise ValueError("the sample has this twice, with and without a dot, or in upper and lower case")
+            files[path] = encoded(suffix, value)
         except Exception as error:
             add_note(error, f"while writing {name!r} of the sample {key!r}")
             for unread in sample.values():
@@ -184,7 +185,7 @@ def _path(key: str, suffix: str) -> str:
     if not fits:
         raise ValueError(
             f"{path!r} would be read as another file's: it must be a path in the archive, with forward slashes, and "
-            "the key end at the first dot of its name. Of a key that begins with the path of an archive, as webdataset "
-            """gives, take the end: .map(lambda key: key.rpartition(".tar/")[2], "__key__")"""
+            "the key end at the first dot of its name. Keys without the path of their archive come from "
+            "webdataset(with_url=True)"
         )
     return path

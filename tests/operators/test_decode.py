@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
@@ -17,6 +18,7 @@ import torch
 import penstock as ps
 from deep_images import png_of, pnm_of, tiff_of
 from penstock.pipes.files.images import usable
+from penstock.pipes.files.tenbin import to_tenbin
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers
 
@@ -58,7 +60,12 @@ def notes_of(error: BaseException) -> str:
         ("a/1.cls", b"-7\n", -7),
         ("a/1.json", b'{"a": [1, null]}', {"a": [1, None]}),
         ("a.txt/README", b"xyz", b"xyz"),
-        ("a/1.txt.gz", b"xyz", b"xyz"),
+        ("a/1.txt.gz", gzip.compress("grün".encode(), mtime=0), "grün"),
+        ("a/1.seg.JSON.GZ", gzip.compress(b"[1]", mtime=0), [1]),
+        ("a/1.raw.gz", gzip.compress(b"xyz", mtime=0), gzip.compress(b"xyz", mtime=0)),
+        ("a/1.gz", b"xyz", b"xyz"),
+        ("a/1.count", b"7", b"7"),
+        ("a/1.class", b"cat", b"cat"),
         ("a.txt\\README", b"xyz", b"xyz"),
         ("a/1.png", "neither a stream nor bytes", "neither a stream nor bytes"),
     ],
@@ -76,6 +83,57 @@ def test_arrays_and_tensors_are_decoded() -> None:
     assert {name: each.tolist() for name, each in of_two.items()} == {"x": array.tolist(), "y": (array + 1).tolist()}
     weights = decoded("1.pt", saved(lambda stream, value: torch.save(value, stream), {"w": torch.ones(2)}))
     assert weights["w"].tolist() == [1, 1]
+
+
+TEN = [np.arange(6, dtype=np.int16).reshape(2, 3), np.array(2.5), np.zeros((0, 4), np.float32)]
+
+
+def test_lists_of_arrays_are_those_of_the_package_webdataset() -> None:
+    tenbin = pytest.importorskip("webdataset.tenbin")
+    arrays = [array for array in TEN if array.ndim]  # it reads none without dimensions
+    for path in ("1.ten", "1.ten.gz"):
+        content = bytes(tenbin.encode_buffer(arrays))
+        read = decoded(path, gzip.compress(content) if path.endswith("gz") else content)
+        assert [(each.dtype, each.tolist()) for each in read] == [(each.dtype, each.tolist()) for each in arrays]
+    assert to_tenbin(arrays) == content
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-16], "cut: the last header has no data"),
+        (lambda content: content[:100], "a chunk has 12 bytes at byte 80"),
+        (lambda content: content[:40], "a chunk has 40 bytes at byte 0"),
+        (lambda content: b"x" + content[1:], "no chunk begins at byte 0"),
+        (lambda content: content.replace(b"i2", b"O8"), "the type 'O8', and not one of"),
+        (lambda content: content.replace(struct.pack("<3q", 2, 2, 3), struct.pack("<3q", 2, 2, 4)), "the shape"),
+        (lambda content: content.replace(struct.pack("<3q", 2, 2, 3), struct.pack("<3q", 9, 2, 3)), "is cut or corr"),
+        (lambda content: content.replace(struct.pack("<3q", 2, 2, 3), struct.pack("<3q", 2, -2, -3)), "the shape"),
+    ],
+)
+def test_a_damaged_list_of_arrays_is_an_error(damage: Callable[[bytes], bytes], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decoded("1.ten", damage(to_tenbin(TEN)))
+
+
+def test_a_compressed_file_that_is_damaged_or_a_bomb_is_an_error() -> None:
+    with pytest.raises(OSError, match="1.txt.gz' is cut or corrupt"):
+        decoded("1.txt.gz", gzip.compress(b"one")[:-3])
+    with pytest.raises(ValueError, match="larger max_bytes"):
+        decoded("1.txt.gz", gzip.compress(bytes(10**6)), max_bytes=10)
+    assert decoded("1.txt.gz", gzip.compress(b"one"), lambda extension, data: extension) == "gz"
+
+
+def test_only_some_extensions_are_decoded() -> None:
+    sample = {"__key__": "t/1", ".txt": b"one", "seg.TXT": b"two", ".cls": io.BytesIO(b"1")}
+    for only in (["seg.txt"], {".seg.txt"}, ("SEG.TXT",)):
+        dp = IterableWrapper([{**sample, ".cls": io.BytesIO(b"1")}], deepcopy=False).routed_decode(only=only)
+        assert list(dp) == [{"__key__": "t/1", ".txt": b"one", "seg.TXT": "two", ".cls": b"1"}]
+    assert decoded("a.b/1.txt", b"one", only=["txt"]) == "one"
+    assert decoded("a.b/1.seg.txt", b"one", only=["txt"]) == b"one"
+    for wrong in ("txt", [1]):
+        with pytest.raises(TypeError, match="only must be a list of extensions"):
+            IterableWrapper([]).routed_decode(only=wrong)
 
 
 @pytest.mark.parametrize("wrap", [bytearray, memoryview, io.BytesIO])

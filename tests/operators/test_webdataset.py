@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import gc
 import io
 import pathlib
+import warnings
 from itertools import islice
 from typing import Any
 
 import pytest
 
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import Throttle
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
@@ -35,12 +38,88 @@ SAMPLES = [
     [
         ("a.txt", "a", ".txt"),
         ("C:\\data\\t.tar/x/a.b.c", "C:/data/t.tar/x/a", ".b.c"),
-        ("s3://bucket/t.tar/a.TXT", "s3://bucket/t.tar/a", ".TXT"),
+        ("s3://bucket/t.tar/A.TXT", "s3://bucket/t.tar/A", ".txt"),
         (pathlib.PurePosixPath("x/a.txt"), "x/a", ".txt"),
     ],
 )
 def test_the_key_is_the_path_up_to_the_first_dot_of_the_name(path: Any, key: str, suffix: str) -> None:
     assert list(IterableWrapper([(path, b"")]).webdataset()) == [{"__key__": key, suffix: b""}]
+
+
+def read_tar(url: str) -> ps.IterDataPipe[Any]:
+    return IterableWrapper([url]).open_files_by_fsspec("rb").load_from_tar()
+
+
+@pytest.mark.parametrize("form", ["tar", "tgz", "zip"])
+def test_the_address_of_the_archive_can_stand_beside_the_key(tmp_path: pathlib.Path, form: str) -> None:
+    files = {"x.tar/1.TXT": b"one", "x.tar/1.Seg.PNG": b"mask", "2.txt": b"two"}
+    path = str(tmp_path / f"t.tar.{form}")
+    pathlib.Path(path).write_bytes(zip_of(files) if form == "zip" else tar_of(files, "gz" if form == "tgz" else ""))
+    members = IterableWrapper([path]).open_files_by_fsspec("rb")
+    members = members.load_from_zip() if form == "zip" else members.load_from_tar()
+    contents = members.map(lambda stream: stream.read(), 1)  # the path goes through other steps
+    samples: list[dict[str, Any]] = [
+        {"__key__": "x.tar/1", "__url__": path, ".txt": b"one", ".seg.png": b"mask"},
+        {"__key__": "2", "__url__": path, ".txt": b"two"},
+    ]
+    assert list(contents.webdataset(with_url=True)) == samples
+    assert [sample["__key__"] for sample in contents.webdataset()] == [f"{path}/x.tar/1", f"{path}/2"]
+    kept = contents.webdataset(with_url=True, lower_case=False)
+    assert [[*sample][2:] for sample in kept] == [[".TXT", ".Seg.PNG"], [".txt"]]
+
+
+def test_the_package_webdataset_names_samples_and_fields_the_same(tmp_path: pathlib.Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    path = tmp_path / "t.tar"
+    path.write_bytes(tar_of({"a/1.TXT": b"one", "a/1.seg.Png": b"mask", "a/README": b"", "v1.0/2.cls": b"2"}, ""))
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):  # it leaves files to be collected
+        theirs = [*webdataset.WebDataset(str(path), shardshuffle=False, empty_check=False)]
+        gc.collect()
+    ours = list(read_tar(str(path)).webdataset(with_url=True).routed_decode(only=[]))
+    assert ours == [
+        {
+            name if name.startswith("__") else f".{name}": value
+            for name, value in sample.items()
+            if name != "__local_path__"
+        }
+        for sample in theirs
+    ]
+
+
+def test_samples_of_one_key_in_two_archives_stay_apart(tmp_path: pathlib.Path) -> None:
+    urls = [str(tmp_path / name) for name in ("a.tar", "b.tar")]
+    for url in urls:
+        pathlib.Path(url).write_bytes(tar_of({"1.txt": b""}, ""))
+    tars = IterableWrapper(urls).open_files_by_fsspec("rb").load_from_tar()
+    assert [sample["__url__"] for sample in tars.webdataset(with_url=True)] == urls
+
+
+def test_the_address_of_the_archive_comes_from_a_worker_too(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.tar"
+    path.write_bytes(tar_of({"1.txt": b"one", "2.txt": b"two"}, ""))
+    members = read_tar(str(path)).map(lambda stream: stream.read(), 1)
+    reading = ps.MultiProcessingReadingService(1)
+    with ps.DataLoader2(members, reading_service=reading) as loader:
+        samples = list(IterableWrapper(list(loader)).webdataset(with_url=True))
+    assert [(sample["__key__"], sample["__url__"]) for sample in samples] == [("1", str(path)), ("2", str(path))]
+
+
+def test_a_path_that_does_not_know_its_archive_is_an_error() -> None:
+    dp = IterableWrapper([("t.tar/1.txt", b"")]).webdataset(with_url=True)
+    with pytest.raises(TypeError, match=r"with_url needs paths as load_from_tar gives them, .* 't.tar/1.txt' is a str"):
+        list(dp)
+
+
+@pytest.mark.parametrize("with_url", [False, True])
+def test_files_whose_extensions_differ_by_case_are_two_only_where_case_is_kept(
+    tmp_path: pathlib.Path, with_url: bool
+) -> None:
+    path = tmp_path / "t.tar"
+    path.write_bytes(tar_of({"1.txt": b"one", "1.TXT": b"two"}, ""))
+    with pytest.raises(ValueError, match="has two files '.txt': .*1.TXT' is the second"):
+        list(read_tar(str(path)).webdataset(with_url=with_url))
+    [sample] = read_tar(str(path)).webdataset(with_url=with_url, lower_case=False)
+    assert (sample[".txt"].read(), sample[".TXT"].read()) == (b"one", b"two")
 
 
 def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import hashlib
 import io
 import json
@@ -91,6 +92,12 @@ VALUES: list[tuple[str, Any]] = [
     ("npy", np.arange(6, dtype=np.int16).reshape(2, 3)),
     ("npy", np.asfortranarray(np.ones((2, 3), np.float32))),
     ("npy", np.array(1.5)),
+    ("ten", [np.arange(6, dtype=np.uint16).reshape(2, 3), np.array(1.5), np.zeros((0, 2), np.float16)]),
+    ("ten", []),
+    ("txt.gz", "zwölf\n"),
+    ("seg.json.gz", {"a": [1, None]}),
+    ("npy.gz", np.arange(3)),
+    ("raw.gz", gzip.compress(b"stays", mtime=0)),
     ("pt", torch.arange(4, dtype=torch.bfloat16)),
     ("pth", {"x": torch.ones(2, 0), "n": [1, (2, "three")]}),
 ]
@@ -159,6 +166,10 @@ def test_a_name_that_would_be_read_as_another_is_an_error(tmp_path: Path, sample
         ("cls", None, "a NoneType cannot be written under the extension 'cls'"),
         ("cls", torch.tensor(1), "a Tensor cannot be written under the extension 'cls': tensors go under pt"),
         ("npy", [1], "a list cannot be written under the extension 'npy'"),
+        ("npy.gz", [1], "a list cannot be written under the extension 'npy'"),
+        ("ten", np.ones(2), "a ndarray cannot be written under the extension 'ten'"),
+        ("ten", [1], "a file of arrays takes NumPy arrays of numbers, .*, and not int"),
+        ("ten", [np.array(["a"])], "and not U1"),
         ("jpg", np.zeros(3), "a ndarray cannot be written under the extension 'jpg'"),
         ("json", {"x": torch.ones(2)}, "JSON has no Tensor"),
         ("json", (1, 2), "a tuple cannot be written"),
@@ -180,6 +191,7 @@ def test_a_value_of_another_kind_is_an_error(tmp_path: Path, name: str, value: A
         ([{"__key__": 3, "txt": "x"}], TypeError, 'at "__key__"'),
         ([{"__key__": "a", "__url__": "x"}], ValueError, "the sample 'a' has no files"),
         ([{"__key__": "a", "txt": "x", ".txt": "y"}], ValueError, "the sample has this twice"),
+        ([{"__key__": "a", "txt": "x", "TXT": "y"}], ValueError, "in upper and lower case"),
         ([{"__key__": "a", "txt": "x"}, {"__key__": "a", "cls": 1}], ValueError, "two consecutive samples"),
     ],
 )
@@ -200,11 +212,10 @@ def test_streams_of_a_sample_are_closed_whether_it_is_written_or_not(tmp_path: P
 
 def test_shards_can_be_divided_anew(tmp_path: Path) -> None:
     urls = [url for url, _ in written(tmp_path / "large")]
-    samples = IterableWrapper(urls).open_files_by_fsspec("rb").load_from_tar().webdataset()
-    with pytest.raises(ValueError, match=r"\.map\(lambda key: key\.rpartition"):
-        list(samples.write_tar(f"{tmp_path}/small/{{shard}}.tar", 2))
-    cut = samples.map(lambda key: key.rpartition(".tar/")[2], "__key__")
-    small = [url for url, _ in cut.write_tar(f"{tmp_path}/small/{{shard}}.tar", 2)]
+    members = IterableWrapper(urls).open_files_by_fsspec("rb").load_from_tar()
+    with pytest.raises(ValueError, match=r"webdataset\(with_url=True\)"):
+        list(members.webdataset().write_tar(f"{tmp_path}/small/{{shard}}.tar", 2))
+    small = [url for url, _ in members.webdataset(with_url=True).write_tar(f"{tmp_path}/small/{{shard}}.tar", 2)]
     assert samples_of(*small) == SAMPLES
     assert len(small) == 4
 
