@@ -1783,6 +1783,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         mode: str = 'r',
         *,
         kwargs_for_open: collections.abc.Mapping[str, typing.Any] | None = None,
+        allow_commands: bool = False,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         **kwargs: typing.Any,
@@ -1797,8 +1798,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         as in torchdata, as further arguments; without them credentials and endpoints come from the environment. A stream
         stays readable until it is dropped, which closes it.
 
-        Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing. Reading
-        raises OSError for a file that was replaced since it was opened.
+        With `allow_commands`, `pipe:` and a command, such as `pipe:curl -s https://host/a.tar`, is an address of what the
+        command writes. The shell runs it, with all that this process may do: allow it only for addresses that you trust.
+        Errors show the command, so it should take secrets from the environment. Dropping the stream ends the command;
+        reading raises OSError where it fails.
+
+        Raises ValueError for a command that is not allowed, FileNotFoundError for a missing file, and ImportError where the
+        package for a protocol is missing. Reading raises OSError for a file that was replaced since it was opened.
 
         >>> import fsspec
         >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")

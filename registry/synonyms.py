@@ -73,6 +73,7 @@ SYNONYMS = {
     "resize": _IMAGE,
     "retry": "load_files_by_s3 map open_files_by_fsspec",
     "s3": "list_files_by_s3 load_files_by_s3 open_files_by_fsspec read_parquet save_by_fsspec",
+    "resample": "Sampler cycle random_sample",
     "sampler": "Sampler mix random_sample",
     "sample": "random_sample random_split limit filter mix Sampler",
     "save": "write_parquet write_tar write_json save_by_fsspec",

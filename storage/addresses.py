@@ -6,6 +6,7 @@
 | `s3://`, `s3a://`, `gs://`, `gcs://`, `az://`, `abfs://`, `abfss://` | obstore, where it takes the key |
 | `file://`, `local://` | obstore, where it takes the path |
 | `http://`, `https://` | obstore, where the URL is plain and no options are given |
+| `pipe:` | a command, where `open_files_by_fsspec` allows it |
 | all else, and chains such as `zip://a.txt::s3://…` | fsspec |
 
 `s3://anonymous@bucket/key`, as Ray and Arrow spell it, is the object without credentials: the same as `anon=True`.
@@ -29,6 +30,7 @@ from ..errors.secrets import stream_name, without_secrets
 __all__ = [
     "AMAZON",
     "AZURE",
+    "COMMAND",
     "GOOGLE",
     "LOCAL",
     "WEB",
@@ -48,6 +50,9 @@ AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss
 LOCAL = "file", "local"
 """`local://` is Ray's word, and fsspec's, for `file://`."""
 
+
+COMMAND = "pipe:"
+"""The beginning of an address that is a command, as WebDataset spells it."""
 
 _USER = re.compile(rf"({'|'.join((*AMAZON, *GOOGLE, *AZURE))})://(?!arn:)[^/@:]*:.*@", re.DOTALL)
 """S3 access points have colons in their names, keys may contain @, and secrets may contain slashes."""
@@ -100,10 +105,15 @@ class Address:
 
 
 def address_of(url: str, options: Mapping[str, Any], of_client: Mapping[str, Any] | None = None) -> Address:
-    """Parse an address; raise ValueError if it contains keys, which clients would show as the bucket's name.
+    """Parse an address; raise ValueError for a command, and for keys, which clients would show as the bucket's name.
 
     `of_client` are the options with which S3, the web and obstore are asked, if not the given ones: with timeouts.
     """
+    if url.startswith(COMMAND):
+        raise ValueError(
+            "the address is a command, and running programs must be allowed: "
+            'open_files_by_fsspec(mode="rb", allow_commands=True) reads what it writes'
+        )
     for link in links_of(url) if "@" in url else ():
         _check_user(link)
     bare, anonymous = without_anonymous(url)

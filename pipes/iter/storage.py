@@ -8,7 +8,8 @@ from typing import IO, Any
 
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
-from ...storage.addresses import address_of, is_local_path
+from ...storage.addresses import COMMAND, address_of, is_local_path
+from ...storage.commands import open_command
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, opened
 from ...storage.listing import files_directly_in
@@ -82,8 +83,13 @@ class FSSpecFileOpener(Opener):
     as in torchdata, as further arguments; without them credentials and endpoints come from the environment. A stream
     stays readable until it is dropped, which closes it.
 
-    Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing. Reading
-    raises OSError for a file that was replaced since it was opened.
+    With `allow_commands`, `pipe:` and a command, such as `pipe:curl -s https://host/a.tar`, is an address of what the
+    command writes. The shell runs it, with all that this process may do: allow it only for addresses that you trust.
+    Errors show the command, so it should take secrets from the environment. Dropping the stream ends the command;
+    reading raises OSError where it fails.
+
+    Raises ValueError for a command that is not allowed, FileNotFoundError for a missing file, and ImportError where the
+    package for a protocol is missing. Reading raises OSError for a file that was replaced since it was opened.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -98,6 +104,7 @@ class FSSpecFileOpener(Opener):
         mode: str = "r",
         *,
         kwargs_for_open: Mapping[str, Any] | None = None,
+        allow_commands: bool = False,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -107,13 +114,17 @@ class FSSpecFileOpener(Opener):
         self.error_policy = ErrorPolicy(trying_again(on_error))
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
+        self.allow_commands = allow_commands
         self.storage_options = Options(storage_options, **kwargs)
 
     def _open(self, url: Any) -> tuple[str, IO[Any]]:
         url = checked_path(url)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
+        of_text = None if is_binary(self.mode) else text
+        if self.allow_commands and url.startswith(COMMAND):
+            if arguments:
+                raise ValueError(f"a command takes no kwargs_for_open but those of text, and {[*arguments]} are given")
+            return url, open_command(url, of_text)
         attempts = attempts_of(self._retry, self.error_policy)
-        return url, opened(
-            address_of(url, self.storage_options), None if is_binary(self.mode) else text, arguments, attempts
-        )
+        return url, opened(address_of(url, self.storage_options), of_text, arguments, attempts)

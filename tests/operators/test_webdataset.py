@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import copy
 import gc
 import io
 import pathlib
+import pickle
 import warnings
 from itertools import islice
 from typing import Any
 
 import pytest
+from torch.utils.data import RandomSampler
 
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Throttle
+from penstock.registry import Throttle, apply_sharding
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
 FILES = [
@@ -94,14 +97,14 @@ def test_samples_of_one_key_in_two_archives_stay_apart(tmp_path: pathlib.Path) -
     assert [sample["__url__"] for sample in tars.webdataset(with_url=True)] == urls
 
 
-def test_the_address_of_the_archive_comes_from_a_worker_too(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda item: pickle.loads(pickle.dumps(item))])
+def test_copies_of_paths_and_those_from_workers_know_their_archive(tmp_path: pathlib.Path, copied: Any) -> None:
     path = tmp_path / "t.tar"
-    path.write_bytes(tar_of({"1.txt": b"one", "2.txt": b"two"}, ""))
-    members = read_tar(str(path)).map(lambda stream: stream.read(), 1)
-    reading = ps.MultiProcessingReadingService(1)
-    with ps.DataLoader2(members, reading_service=reading) as loader:
-        samples = list(IterableWrapper(list(loader)).webdataset(with_url=True))
-    assert [(sample["__key__"], sample["__url__"]) for sample in samples] == [("1", str(path)), ("2", str(path))]
+    path.write_bytes(tar_of({"a/1.txt": b"one"}, ""))
+    [(name, _)] = read_tar(str(path))
+    assert (copied(name), copied(name).archive) == (f"{path}/a/1.txt", str(path))
+    [sample] = IterableWrapper([(copied(name), b"one")]).webdataset(with_url=True)
+    assert sample == {"__key__": "a/1", "__url__": str(path), ".txt": b"one"}
 
 
 def test_a_path_that_does_not_know_its_archive_is_an_error() -> None:
@@ -120,6 +123,53 @@ def test_files_whose_extensions_differ_by_case_are_two_only_where_case_is_kept(
         list(read_tar(str(path)).webdataset(with_url=with_url))
     [sample] = read_tar(str(path)).webdataset(with_url=with_url, lower_case=False)
     assert (sample[".txt"].read(), sample[".TXT"].read()) == (b"one", b"two")
+
+
+# Shards drawn with replacement, as by WebDataset's `resampled`
+
+
+def resampled(shards: int = 5, seed: int | None = None) -> ps.IterDataPipe[Any]:
+    names = [f"shard-{number}" for number in range(shards)]
+    drawn = ps.iter.Sampler(names, RandomSampler, replacement=True)
+    drawn = drawn if seed is None else drawn.set_seed(seed)
+    return drawn.cycle().map(names.__getitem__).sharding_filter()
+
+
+def test_shards_are_drawn_with_replacement_for_ever_and_resume() -> None:
+    loader = ps.DataLoader2(resampled())
+    loader.seed(1)
+    drawn = [*islice(loader, 1000)]
+    counts = {name: drawn.count(name) for name in drawn}
+    assert len(counts) == 5
+    assert max(counts.values()) < 260
+    assert any({*drawn[at : at + 5]} != {*counts} for at in range(0, 1000, 5))  # no permutations
+    assert_resumes_everywhere(lambda: resampled(3, seed=1).header(7))
+    loader = ps.DataLoader2(resampled())
+    loader.seed(1)
+    assert [*islice(loader, 1000)] == drawn
+    loader.seed(2)
+    assert [*islice(loader, 1000)] != drawn
+
+
+def test_every_worker_and_rank_draws_other_shards() -> None:
+    loader = ps.DataLoader2(resampled(100).map(str), reading_service=ps.MultiProcessingReadingService(2))
+    loader.seed(1)
+    by_workers = [*islice(loader, 40)]
+    state = loader.state_dict()
+    loader.shutdown()
+    loader = ps.DataLoader2(resampled(100).map(str), reading_service=ps.MultiProcessingReadingService(2))
+    loader.load_state_dict(state)
+    rest = [*islice(loader, 10)]
+    loader.shutdown()
+    parts = []
+    for rank in range(2):
+        dp = resampled(100).map(str)
+        apply_sharding(dp, 2, rank)
+        loader = ps.DataLoader2(dp)
+        loader.seed(1)
+        parts.append([*islice(loader, 25)])
+    assert by_workers + rest == [name for pair in zip(*parts, strict=True) for name in pair]
+    assert parts[0] != parts[1]
 
 
 def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:
