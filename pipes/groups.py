@@ -82,6 +82,10 @@ GROUPS: dict[str, tuple[str, str]] = {
         "`random_sample` draws rows: the same ones for any number of workers. `subset`, or `dp[10:20]`, takes items of "
         "a map-style pipe.",
         "header limit random_sample cycle set_length subset",
+        "`header` ends after a number of items, `limit` after a number of rows, `until_error` at the first error. "
+        "`cycle` goes on for ever. "
+        "`random_sample` draws rows: the same ones for any number of workers.",
+        "header limit until_error random_sample cycle set_length",
     ),
     "Keep what was made": (
         "`in_memory_cache` keeps items in this process. `on_disk_cache` and `end_caching` keep the files that the "

@@ -118,6 +118,7 @@ OPERATORS = {
     "iter.to_map_datapipe": "penstock.pipes.map.convert:IterToMapConverter",
     "iter.to_tensors": "penstock.pipes.iter.formats:TensorMaker",
     "iter.unbatch": "penstock.pipes.iter.group:UnBatcher",
+    "iter.until_error": "penstock.pipes.iter.filter:ErrorStopper",
     "iter.unzip": "penstock.pipes.iter.split:UnZipper",
     "iter.vmap": "penstock.pipes.iter.batches:Vectorizer",
     "iter.webdataset": "penstock.pipes.iter.webdataset:WebDataset",

@@ -3234,6 +3234,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def until_error(
+        self,
+        errors: type[Exception] | tuple[type[Exception], ...] = ...,
+    ) -> penstock.pipes.iter.filter.ErrorStopper[T_co]:
+        """Yield items until a step before fails, and end there, with a warning in the log of `penstock`.
+
+        Take it where the rest of a stream is worth nothing once something has failed; `on_error="skip"` of a step leaves
+        out the items that fail, and goes on. `errors` are the types of error that end the stream: an exception type, or a
+        tuple of them. All others are raised. In a `DataLoader2`, each shard ends by itself.
+
+        Raises TypeError for `errors` that are no exception types.
+
+        >>> dp = IterableWrapper(["1", "2", "x", "4"]).map(int).until_error(ValueError)
+        >>> list(dp)
+        [1, 2]
+        """
+        ...
+
     def unzip(
         self: collections.abc.Iterable[collections.abc.Sequence[typing.Any]],
         sequence_length: int,
@@ -3535,6 +3553,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         url_template: str | os.PathLike[str],
         samples_per_shard: int | None = None,
         *,
+        max_bytes: int | None = None,
         mode: penstock.pipes.bases.writing.write_shards.Mode = 'error',
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
@@ -3551,12 +3570,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - str as UTF-8;
         - under `pt` and `pth`: tensors, and dicts and lists that hold some, by `torch.save`, on the CPU;
         - under `npy`: NumPy arrays; under `ten`: lists of them;
+        - under `png`: uint8, or floats in 0 … 1, as arrays of shape (height, width) or (height, width, channels) or tensors
+          of (channels, height, width), and images of Pillow;
         - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits;
         - under `json.gz`, `txt.gz` and so on: all but bytes and streams as without `gz`, and compressed.
 
         `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
-        names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,
-        or without that ends with the sample at which its files have 128 MiB. It is sent while it is written, without a
+        names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard ends with the sample at
+        which it has `samples_per_shard`, or at which its files have `max_bytes`; without both, these are 128 MiB. It is
+        sent while it is written, without a
         local file, in parts of 16 MiB; a few are in memory. On a local disk and in object stores it appears when it is
         complete. At its end, a pass writes an index, named with `index` for the number, and `.json`: for each shard its
         `name`, `samples`, `bytes` and `sha256`. Equal samples give equal bytes. `mode` says what happens to shards of an

@@ -12,6 +12,7 @@ import torch
 
 from ...registry import close
 from ...storage.streaming.streams import expect_bytes
+from .images import as_png, is_picture
 from .tenbin import to_tenbin
 
 __all__ = ["encoded"]
@@ -21,8 +22,9 @@ def encoded(extensions: str, value: Any) -> bytes:
     """Return a value as the bytes of a file, which `routed_decode` decodes again; the last of its extensions decides.
 
     Bytes stay as they are, byte streams are read and closed, and str becomes UTF-8. `pt` and `pth` take tensors, and
-    dicts and lists with tensors; `npy` takes arrays, and `ten` lists of arrays. Under other extensions numbers, dicts
-    and lists become JSON. Under `gz`, the extension before decides, and the file is compressed.
+    dicts and lists with tensors; `npy` takes arrays, `ten` lists of arrays, and `png` arrays, tensors and images of
+    Pillow. Under other extensions numbers, dicts and lists become JSON. Under `gz`, the extension before decides, and
+    the file is compressed.
 
     Raises TypeError for values of other kinds.
 
@@ -49,12 +51,15 @@ def encoded(extensions: str, value: Any) -> bytes:
         np.lib.format.write_array(buffer, value, allow_pickle=False)
     elif extension == "ten" and isinstance(value, list):
         buffer.write(to_tenbin(value))
-    elif extension not in {"npy", "npz", "ten"} and isinstance(value, (int, float, dict, list, np.generic)):
+    elif extension == "png" and is_picture(value):
+        buffer.write(as_png(value))
+    elif extension not in {"npy", "npz", "ten", "png"} and isinstance(value, (int, float, dict, list, np.generic)):
         buffer.write(json.dumps(value, ensure_ascii=False, default=_json_default).encode())
     else:
         raise TypeError(
             f"a {type(value).__name__} cannot be written under the extension {extension!r}: tensors go under pt, "
-            "arrays under npy, lists of them under ten; numbers, dicts and lists become JSON; encode all else first"
+            "arrays under npy and png, lists of them under ten; numbers, dicts and lists become JSON; encode all else "
+            "first"
         )
     return buffer.getvalue()
 

@@ -22,9 +22,11 @@ __all__ = [
     "DECODERS",
     "Pixels",
     "Size",
+    "as_png",
     "expect_decoder",
     "expect_size",
     "faster_decoding",
+    "is_picture",
     "opened_image",
     "pillow_image",
     "pixels_of",
@@ -202,6 +204,39 @@ def pillow_image(data: bytes, mode: str, size: Size | None = None) -> Any:
         wanted = _wanted(image.height, image.width, size)
         converted = _converted(image, mode, wanted)
         return converted if size is None else converted.resize(wanted[::-1], _pillow().Resampling.BILINEAR)
+
+
+def is_picture(value: object) -> bool:
+    """Say whether a value is an array, a tensor or an image of Pillow."""
+    return isinstance(value, (np.ndarray, torch.Tensor)) or type(value).__module__.startswith("PIL.")
+
+
+def as_png(picture: Any) -> bytes:
+    """Return a picture as the bytes of a PNG: the inverse of `ImageDecoder`, but that floats are rounded.
+
+    Raises ValueError for what is no image of 8 bits.
+    """
+    if isinstance(picture, torch.Tensor):
+        picture = picture.detach().cpu().numpy()
+        picture = picture.transpose(1, 2, 0) if picture.ndim == 3 else picture
+    buffer = io.BytesIO()
+    image = _from_array(picture) if isinstance(picture, np.ndarray) else picture
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _from_array(pixels: Any) -> Any:
+    in_range = pixels.dtype.kind == "f" and pixels.size and pixels.min() >= 0 and pixels.max() <= 1
+    if pixels.ndim not in (2, 3) or pixels.shape[2:] not in ((), (1,), (3,), (4,)) or 0 in pixels.shape:
+        raise ValueError(
+            f"an image has the shape (height, width) or (height, width, channels), as a tensor (channels, height, "
+            f"width), with 1, 3 or 4 channels, and this has {pixels.shape}, the channels last"
+        )
+    if pixels.dtype != np.uint8 and not in_range:
+        raise ValueError(f"an image has uint8 or floats in 0 … 1, and this has {pixels.dtype}, or other floats")
+    if pixels.dtype != np.uint8:
+        pixels = np.rint(pixels * 255).astype(np.uint8)
+    return _pillow().fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels))
 
 
 def _pillow() -> Any:

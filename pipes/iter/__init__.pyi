@@ -41,6 +41,7 @@ from penstock.pipes.iter.file_cache import FileCacher as FileCacher
 from penstock.pipes.iter.files import FileLister as FileLister
 from penstock.pipes.iter.files import FileOpener as FileOpener
 from penstock.pipes.iter.files import StreamReader as StreamReader
+from penstock.pipes.iter.filter import ErrorStopper as ErrorStopper
 from penstock.pipes.iter.filter import Filter as Filter
 from penstock.pipes.iter.filter import Header as Header
 from penstock.pipes.iter.formats import Formatter as Formatter

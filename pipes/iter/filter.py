@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
+from ...errors.notes import notes_of
+from ...errors.secrets import without_secrets
 from ...registry import (
     IterDataPipe,
     OnError,
     Provenance,
+    Skip,
     Tally,
     expect_whole,
     functional_datapipe,
@@ -20,6 +24,7 @@ from ...registry import (
 from ..bases.input_columns import Columns, check_function, taking_columns
 
 T = TypeVar("T")
+_logger = logging.getLogger("penstock")
 
 
 @functional_datapipe("filter")
@@ -115,3 +120,41 @@ class Header(IterDataPipe[T]):
     def __len__(self) -> int:
         length = len(self.source)
         return length if self._limit is None else min(length, self._limit)
+
+
+@functional_datapipe("until_error")
+class ErrorStopper(IterDataPipe[T]):
+    """Yield items until a step before fails, and end there, with a warning in the log of `penstock`.
+
+    Take it where the rest of a stream is worth nothing once something has failed; `on_error="skip"` of a step leaves
+    out the items that fail, and goes on. `errors` are the types of error that end the stream: an exception type, or a
+    tuple of them. All others are raised. In a `DataLoader2`, each shard ends by itself.
+
+    Raises TypeError for `errors` that are no exception types.
+
+    >>> dp = IterableWrapper(["1", "2", "x", "4"]).map(int).until_error(ValueError)
+    >>> list(dp)
+    [1, 2]
+    """
+
+    gives = "same"
+    keeps_schema = True
+    resumes_from_start = False
+
+    def __init__(
+        self, source: IterDataPipe[T], errors: type[Exception] | tuple[type[Exception], ...] = Exception
+    ) -> None:
+        Skip(errors=errors)  # raises TypeError
+        self.source = source
+        self.errors = errors
+
+    def __iter__(self) -> Iterator[T]:
+        try:
+            yield from self.source
+        except self.errors as error:
+            text = without_secrets("\n".join([f"{type(error).__name__}: {error}", *notes_of(error)]))
+            self.error_policy.leave_out(text)
+            _logger.warning("the stream ends at an error: %s", text)
+
+    def provenance(self) -> Provenance | None:
+        return provenance_of(self.source)

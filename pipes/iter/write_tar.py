@@ -34,12 +34,15 @@ class TarWriter(ShardWriter):
     - str as UTF-8;
     - under `pt` and `pth`: tensors, and dicts and lists that hold some, by `torch.save`, on the CPU;
     - under `npy`: NumPy arrays; under `ten`: lists of them;
+    - under `png`: uint8, or floats in 0 … 1, as arrays of shape (height, width) or (height, width, channels) or tensors
+      of (channels, height, width), and images of Pillow;
     - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits;
     - under `json.gz`, `txt.gz` and so on: all but bytes and streams as without `gz`, and compressed.
 
     `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
-    names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,
-    or without that ends with the sample at which its files have 128 MiB. It is sent while it is written, without a
+    names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard ends with the sample at
+    which it has `samples_per_shard`, or at which its files have `max_bytes`; without both, these are 128 MiB. It is
+    sent while it is written, without a
     local file, in parts of 16 MiB; a few are in memory. On a local disk and in object stores it appears when it is
     complete. At its end, a pass writes an index, named with `index` for the number, and `.json`: for each shard its
     `name`, `samples`, `bytes` and `sha256`. Equal samples give equal bytes. `mode` says what happens to shards of an
@@ -77,19 +80,24 @@ class TarWriter(ShardWriter):
         url_template: str | os.PathLike[str],
         samples_per_shard: int | None = None,
         *,
+        max_bytes: int | None = None,
         mode: Mode = "error",
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         expect_whole("samples_per_shard", samples_per_shard, optional=True)
+        expect_whole("max_bytes", max_bytes, optional=True)
         self._take(source, url_template, mode, on_error, storage_options)
         self.samples_per_shard = samples_per_shard
+        self.max_bytes = max_bytes
 
     def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:
         with closing(self._samples()) as samples:
             for sample in samples:
-                all_of_it = chain((sample,), samples)
-                yield islice(all_of_it, self.samples_per_shard) if self.samples_per_shard else _up_to_size(all_of_it)
+                shard: Iterator[tuple[str, dict[str, bytes]]] = chain((sample,), samples)
+                if self.max_bytes is not None or self.samples_per_shard is None:
+                    shard = _up_to_size(shard, self.max_bytes or BYTES_PER_FILE)
+                yield islice(shard, self.samples_per_shard)
 
     def _fill(self, file: CountedFile, content: Iterator[tuple[str, dict[str, bytes]]]) -> int:
         archive = _Archive(file)
@@ -106,19 +114,21 @@ class TarWriter(ShardWriter):
                 yield sample
 
     def __len__(self) -> int:
-        if self.error_policy.skips or self.samples_per_shard is None:
+        if self.error_policy.skips or self.samples_per_shard is None or self.max_bytes is not None:
             why = "leaves out samples that fail" if self.error_policy.skips else "ends a shard at a size in bytes"
             raise TypeError(f"{type(self).__name__} {why}, so its length is unknown")
         return -(-len(self.source) // self.samples_per_shard)
 
 
-def _up_to_size(samples: Iterator[tuple[str, dict[str, bytes]]]) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield samples until their files have `BYTES_PER_FILE`."""
+def _up_to_size(
+    samples: Iterator[tuple[str, dict[str, bytes]]], max_bytes: int
+) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield samples until their files have `max_bytes`."""
     size = 0
     for sample in samples:
         yield sample
         size += sum(map(len, sample[1].values()))
-        if size >= BYTES_PER_FILE:
+        if size >= max_bytes:
             return
 
 

@@ -46,6 +46,7 @@ GIVES: dict[str, list[Any]] = {
     "dp.cycle().header(8)": [0, 1, 2, 3, 4, 5, 0, 1],
     "dp.enumerate()": [*enumerate(range(6))],
     'dp.map(fails_on_0, on_error="skip")': [1, 2, 3, 4, 5],
+    "dp.map(fails_on_3).until_error()": [0, 1, 2],
     "dp.mix(other, weights=[1, 1])": [0, 1, 2, 3, 4, 5, 6, 7],
     "dp.mix(other, weights=[0.5, 0.5])": [0, 1, 2, 3, 4, 5, 6, 7],
     "ps.iter.IterableWrapper([1, 2])": [1, 2],
@@ -90,6 +91,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "pair": lambda x: [x, x],
         "reverse": lambda batch: batch[::-1],
         "fails_on_0": lambda x: x * x // x,
+        "fails_on_3": lambda x: x * (x - 3) // (x - 3),
+        "folder": f"{folder}/written",
         "path": str(folder / "table.parquet"),
         "urls": str(folder / "shard-{0..1}.tar"),
         "command": f"pipe:cat {folder}/shard-{{0..1}}.tar",
@@ -129,6 +132,8 @@ def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, A
     elif "RandomSampler" in cell:
         assert len(got) == 50
         assert {*got} == {*names["shards"]}
+    elif "write_tar" in cell:
+        assert [number for _, number in got] == [2]
     elif "tfrecord" in cell:
         assert [row["n"].tolist() for row in got] == [[3, 7]]
     elif "with_format" in cell:

@@ -8,6 +8,7 @@ import torch
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere
 
 
 def odd(x: int) -> bool:
@@ -114,3 +115,54 @@ def test_header_pulls_no_more_than_what_is_left_when_it_resumes() -> None:
     pulled.clear()
     assert list(resumed) == [2, 3, 4]
     assert pulled == [2, 3, 4]
+
+
+# until_error
+
+
+def reciprocal(x: int) -> float:
+    return 6 / x
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda dp: dp.map(reciprocal),
+        lambda dp: dp.flatmap(lambda x: iter([reciprocal(x)])),
+        lambda dp: dp.threadpool_map(reciprocal, max_workers=2),
+        lambda dp: dp.map(reciprocal).prefetch(2).batch(1).unbatch(),
+    ],
+)
+def test_a_stream_can_end_at_the_first_error(steps: Any, caplog: pytest.LogCaptureFixture) -> None:
+    dp = steps(IterableWrapper([1, 2, 0, 3])).until_error()
+    assert list(dp) == [6, 3]
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith("the stream ends at an error: ZeroDivisionError: ")
+    assert "raised in" in message
+    assert list(dp.batch(4)) == [[6, 3]]
+
+
+def test_only_the_given_errors_end_a_stream() -> None:
+    dp = IterableWrapper([1, 0, 2]).map(reciprocal)
+    for errors in (ZeroDivisionError, (OSError, ArithmeticError)):
+        assert list(dp.until_error(errors)) == [6]
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        list(dp.until_error(OSError))
+    for wrong in (3, (), KeyboardInterrupt):
+        with pytest.raises(TypeError, match="errors must be an exception type"):
+            dp.until_error(wrong)
+    assert dp.until_error().stats() == {}
+
+
+def test_a_stream_that_ended_at_an_error_resumes_there() -> None:
+    assert_resumes_everywhere(lambda: IterableWrapper([1, 2, 0, 3]).map(reciprocal).until_error())
+    dp = IterableWrapper([1, 0, 2]).map(reciprocal).until_error()
+    assert list(dp) == [6]
+    assert dp.stats()["until_error"]["skipped"] == 1
+    assert "ZeroDivisionError: division by zero" in dp.stats()["until_error"]["last_errors"][0]
+
+
+def test_each_shard_ends_by_itself() -> None:
+    dp = IterableWrapper([1, 1, 0, 2, 3, 3]).sharding_filter().map(reciprocal).until_error()
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert sorted(loader) == [2, 3, 6, 6]

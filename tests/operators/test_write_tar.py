@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import penstock as ps
 from penstock import MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper, TarWriter
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
+from resuming import assert_resumes_everywhere
 
 SAMPLES = [
     {"__key__": f"group/{number:03d}", "txt": f"Größe {number}", "cls": number, "bin": bytes([number]) * number}
@@ -95,6 +97,7 @@ VALUES: list[tuple[str, Any]] = [
     ("ten", [np.arange(6, dtype=np.uint16).reshape(2, 3), np.array(1.5), np.zeros((0, 2), np.float16)]),
     ("ten", []),
     ("txt.gz", "zwölf\n"),
+    ("png", torch.arange(24, dtype=torch.float32).reshape(3, 2, 4) / 255),
     ("seg.json.gz", {"a": [1, None]}),
     ("npy.gz", np.arange(3)),
     ("raw.gz", gzip.compress(b"stays", mtime=0)),
@@ -136,6 +139,31 @@ def test_what_stands_for_a_value_and_keys_of_all_kinds_are_written(tmp_path: Pat
     assert samples_of(url) == [{"__key__": "a", **expected}]
 
 
+PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4) * 10
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "expected"),
+    [
+        (PIXELS[..., 0], "l8", PIXELS[..., 0]),
+        (PIXELS[..., :1], "l8", PIXELS[..., 0]),
+        (PIXELS[..., :3], "rgb8", PIXELS[..., :3]),
+        (PIXELS, "rgba8", PIXELS),
+        (PIXELS[..., :3][::-1, ::-1], "rgb8", PIXELS[..., :3][::-1, ::-1]),
+        (PIXELS[..., :3].astype(np.float32) / 255, "rgb8", PIXELS[..., :3]),
+        (torch.from_numpy(PIXELS[..., 0]) / 255, "l8", PIXELS[..., 0]),
+        (torch.from_numpy(PIXELS[..., :3]).permute(2, 0, 1), "rgb8", PIXELS[..., :3]),
+        (Image.fromarray(PIXELS[..., :3]), "rgb8", PIXELS[..., :3]),
+    ],
+)
+def test_pictures_are_written_as_png(tmp_path: Path, value: Any, spec: str, expected: Any) -> None:
+    for name in ("png", ".seg.PNG"):
+        [(url, _)] = written(tmp_path, [{"__key__": "a", name: value}])
+        members = IterableWrapper([url]).open_files_by_fsspec("rb").load_from_tar()
+        [sample] = members.webdataset(with_url=True).routed_decode(spec)
+        assert sample[f".{name.lower().lstrip('.')}"].tolist() == expected.tolist()
+
+
 def test_a_tensor_is_written_without_what_it_is_a_part_of(tmp_path: Path) -> None:
     part = torch.zeros(1_000_000, requires_grad=True)[:2]
     [(url, _)] = written(tmp_path, [{"__key__": "a", "pt": {"part": part}}])
@@ -171,6 +199,13 @@ def test_a_name_that_would_be_read_as_another_is_an_error(tmp_path: Path, sample
         ("ten", [1], "a file of arrays takes NumPy arrays of numbers, .*, and not int"),
         ("ten", [np.array(["a"])], "and not U1"),
         ("jpg", np.zeros(3), "a ndarray cannot be written under the extension 'jpg'"),
+        ("png", np.zeros((3, 2, 2)), r"and this has \(3, 2, 2\), the channels last"),
+        ("seg.png", torch.zeros(2, 2, 3), r"with 1, 3 or 4 channels, and this has \(2, 3, 2\), the channels last"),
+        ("png", np.zeros((0, 2), np.uint8), r"and this has \(0, 2\)"),
+        ("png", np.full((2, 2), 1.5), "an image has uint8 or floats in 0 … 1, and this has float64, or other floats"),
+        ("png", np.full((2, 2), np.nan), "or other floats"),
+        ("png", np.zeros((2, 2), np.uint16), "and this has uint16"),
+        ("png", [[0]], "a list cannot be written under the extension 'png'"),
         ("json", {"x": torch.ones(2)}, "JSON has no Tensor"),
         ("json", (1, 2), "a tuple cannot be written"),
         ("pt", {"x": np.ones(2)}, "torch.load would refuse a ndarray"),
@@ -241,6 +276,7 @@ TEMPLATES += ["{shard.real}.tar", "{shard}{shard}.tar", "{shard!r}.tar", "{shard
         *(({"url_template": template}, ValueError, "must have the number of a shard once") for template in TEMPLATES),
         ({"url_template": 3}, TypeError, "a path must be a string"),
         ({"samples_per_shard": 0}, ValueError, "samples_per_shard"),
+        ({"max_bytes": 0}, ValueError, "max_bytes"),
         ({"on_error": ps.Retry(2)}, ValueError, "on_error cannot be a Retry"),
         ({"source": OwnFilter(IterableWrapper([])).map(str)}, ValueError, "divide the stream by sharding_filter"),
     ],
@@ -248,6 +284,44 @@ TEMPLATES += ["{shard.real}.tar", "{shard}{shard}.tar", "{shard!r}.tar", "{shard
 def test_wrong_arguments_raise_at_construction(arguments: dict[str, Any], error: type[Exception], keyword: str) -> None:
     with pytest.raises(error, match=keyword):
         TarWriter(**{"source": IterableWrapper([]), "url_template": "{shard}.tar", **arguments})
+
+
+# The size of shards
+
+OF_BYTES = [{"__key__": f"{number:02}", "bin": bytes(size)} for number, size in enumerate([40, 70, 10, 200, 20, 90, 5])]
+
+
+@pytest.mark.parametrize(
+    ("samples_per_shard", "max_bytes", "counts"),
+    [(None, 100, [2, 2, 2, 1]), (2, 100, [2, 2, 2, 1]), (3, 220, [3, 2, 2]), (1, 1000, [1] * 7), (None, 1, [1] * 7)],
+)
+def test_a_shard_ends_at_a_number_of_samples_or_of_bytes(
+    tmp_path: Path, samples_per_shard: int | None, max_bytes: int, counts: list[int]
+) -> None:
+    dp = IterableWrapper(OF_BYTES).write_tar(f"{tmp_path}/{{shard}}.tar", samples_per_shard, max_bytes=max_bytes)
+    shards = list(dp)
+    assert [number for _, number in shards] == counts
+    assert samples_of(*(url for url, _ in shards)) == OF_BYTES
+    with pytest.raises(TypeError, match="ends a shard at a size in bytes"):
+        len(dp)
+
+
+def test_shards_of_a_size_in_bytes_are_the_same_wherever_it_is_resumed(tmp_path: Path) -> None:
+    samples = IterableWrapper(OF_BYTES)
+    assert_resumes_everywhere(lambda: samples.write_tar(f"{tmp_path}/{{shard}}.tar", max_bytes=100, mode="overwrite"))
+    assert samples_of(*(f"{tmp_path}/{shard}.tar" for shard in range(4))) == OF_BYTES
+
+
+def test_each_part_counts_the_samples_of_its_several_shards(tmp_path: Path) -> None:
+    dp = IterableWrapper(OF_BYTES).sharding_filter().write_tar(f"{tmp_path}/{{shard}}.tar", max_bytes=50)
+    with ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
+        shards = {os.path.basename(url): number for url, number in loader}
+    assert shards == {"0.tar": 2, "2.tar": 2, "1.tar": 1, "3.tar": 1, "5.tar": 1}
+    for part, names in enumerate((["0.tar", "2.tar"], ["1.tar", "3.tar", "5.tar"])):
+        index = json.loads((tmp_path / f"index-{part}-of-2.json").read_bytes())
+        assert [(entry["name"], entry["samples"]) for entry in index["shards"]] == [(n, shards[n]) for n in names]
+    read = samples_of(*(f"{tmp_path}/{name}" for name in shards))
+    assert sorted(read, key=lambda sample: sample["__key__"]) == OF_BYTES
 
 
 # Errors, state, length

@@ -214,6 +214,11 @@ def set_length(dp: Any) -> Any:
     return dp.set_length(25)
 
 
+@step(takes=ANY, gives=SAME)
+def until_error(dp: Any) -> Any:
+    return dp.until_error()
+
+
 @step(small(0, 12), takes=ANY, gives=SAME)
 def header(dp: Any, n: int) -> Any:
     return dp.header(n)
