@@ -9,7 +9,7 @@ __all__ = ["GROUPS", "entries_of"]
 GROUPS: dict[str, tuple[str, str]] = {
     "Begin a chain": (
         "`IterableWrapper` wraps what can be iterated over, `SequenceWrapper` what has an index.",
-        "IterableWrapper SequenceWrapper Sampler NodeReader HuggingFaceHubReader ObjectReader",
+        "IterableWrapper SequenceWrapper Sampler NodeReader HuggingFaceHubReader ObjectReader TarReader",
     ),
     "List files": (
         "Take `list_files_by_s3` for all that is below a prefix in S3, and `list_files_by_fsspec` for a "

@@ -134,6 +134,7 @@ OPERATORS = {
     "iter.zip_with_map": "penstock.pipes.iter.join:MapKeyZipper",
     "map.ObjectReader": "penstock.pipes.map.objects:ObjectReader",
     "map.SequenceWrapper": "penstock.pipes.map.create:SequenceWrapper",
+    "map.TarReader": "penstock.pipes.map.tars:TarReader",
     "map.batch": "penstock.pipes.map.group:Batcher",
     "map.concat": "penstock.pipes.map.combine:Concater",
     "map.filter": "penstock.pipes.map.filter:Filter",

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -15,9 +15,20 @@ from typing import Any, Protocol, TypeVar
 from ..errors.notes import describe_item
 from ..errors.observer import here, wait_of
 
-__all__ = ["PATIENCE", "Arrivals", "InlineWorkers", "Interrupted", "Outcome", "Pool", "Threads", "join"]
+__all__ = [
+    "PATIENCE",
+    "Arrivals",
+    "InlineWorkers",
+    "Interrupted",
+    "Outcome",
+    "Pool",
+    "Threads",
+    "join",
+    "map_in_threads",
+]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 PATIENCE = 30.0
 """Seconds for a thread to finish its item when the result is no longer wanted."""
@@ -179,6 +190,36 @@ class Threads:
         task = self._tasks.get()
         self.idle += time.perf_counter() - began
         return task
+
+
+def map_in_threads(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    most: int,
+    name: str,
+    patience: float = PATIENCE,
+    give_up: Callable[[], object] | None = None,
+) -> list[R]:
+    """Return what a function makes of each item, called in up to `most` threads, or raise the first error.
+
+    `give_up` is called at the end: calls that still run should end soon.
+    """
+    results: dict[int, R] = {}
+    threads = Threads(lambda: function, min(most, len(items)), name, patience)
+    try:
+        for number, item in enumerate(items):
+            threads.submit(number, item)
+        while len(results) < len(items):
+            place, result, error = threads.arrivals.get()
+            assert place is not None  # threads have no start-up that could fail
+            if error is not None:
+                raise error
+            results[place] = result
+    finally:
+        if give_up is not None:
+            give_up()
+        threads.stop()
+    return [results[place] for place in range(len(items))]
 
 
 class InlineWorkers:

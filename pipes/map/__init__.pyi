@@ -14,4 +14,5 @@ from penstock.pipes.map.repeat import Repeater as Repeater
 from penstock.pipes.map.shuffle import Shuffler as Shuffler
 from penstock.pipes.map.split import UnZipper as UnZipper
 from penstock.pipes.map.subset import Subset as Subset
+from penstock.pipes.map.tars import TarReader as TarReader
 from penstock.pipes.map.transform import Mapper as Mapper

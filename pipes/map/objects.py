@@ -13,7 +13,7 @@ from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
-from ...workers.threads import PATIENCE, Threads
+from ...workers.threads import PATIENCE, map_in_threads
 from ..bases.ahead.fetching import Fetching
 
 if TYPE_CHECKING:
@@ -79,27 +79,21 @@ class ObjectReader(Fetching[bytes]):
             raise
 
     def _fetch(self, indices: list[Any]) -> list[bytes]:
-        urls = [*map(self._url, indices)]
-        contents = [b""] * len(urls)
+        wanted = [(index, self._url(index)) for index in indices]
         # A policy per call: a failed object ends the retries of this call, not those of later calls.
         policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.error_policy)
-        read = policy.wrap(self._attempt)
+        read: Callable[[str], Any] = policy.wrap(self._attempt)
+
+        def read_one(item: tuple[Any, str]) -> bytes:
+            index, url = item
+            try:
+                return read(url)  # type: ignore[no-any-return]
+            except Exception as error:
+                add_error_context(error, self, index)
+                raise
+
         patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
-        threads = Threads(lambda: read, min(self.workers, len(urls)), "penstock-objects", patience)
-        try:
-            for place, url in enumerate(urls):
-                threads.submit(place, url)
-            for _ in urls:
-                number, content, error = threads.arrivals.get()
-                assert number is not None  # threads have no start-up that could fail
-                if error is not None:
-                    add_error_context(error, self, indices[number])
-                    raise error
-                contents[number] = content
-        finally:
-            policy.give_up()
-            threads.stop()
-        return contents
+        return map_in_threads(read_one, wanted, self.workers, "penstock-objects", patience, policy.give_up)
 
     def _url(self, index: Any) -> str:
         number = operator.index(index)

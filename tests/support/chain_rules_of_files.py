@@ -32,10 +32,12 @@ import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
+from archives import tar_of
 from chain_rules import FOLDERS, flag, mark, of, root, small, step
 from penstock.registry import operators
 
 ObjectReader = operators["ObjectReader"].cls
+TarReader = operators["TarReader"].cls
 HuggingFaceHubReader = operators["HuggingFaceHubReader"].cls
 FileLister = operators["list_files"].cls
 
@@ -50,6 +52,7 @@ TABLES = {
     "npy": lambda table, path: np.save(path, table["id"].to_numpy()),
     "png": lambda table, path: Image.new("RGB", (1 + len(table), 2), (len(table), 0, 0)).save(path),
     "txt": lambda table, path: Path(path).write_text("\n".join(map(str, table["id"].to_pylist()))),
+    "tar": lambda table, path: Path(path).write_bytes(tar_of({f"{x}.cls": b"1" for x in table["id"].to_pylist()}, "")),
 }
 
 
@@ -114,6 +117,11 @@ def files() -> Any:
 def objects(n: int) -> Any:
     urls = [(FOLDER / "txt" / f"{number % FILES}.txt").as_uri() for number in range(n)]
     return ObjectReader(urls, workers=2).shuffle()
+
+
+@root(small(0, 4), covers="map.TarReader")
+def samples(n: int) -> Any:
+    return TarReader([str(FOLDER / "tar" / f"{number % FILES}.tar") for number in range(n)], workers=2).shuffle()
 
 
 @root(covers="iter.HuggingFaceHubReader", gives="row", slow=True, elsewhere=False)
