@@ -49,11 +49,13 @@ def encoded(extensions: str, value: Any) -> bytes:
         torch.save(_on_its_own(value), buffer)
     elif extension == "npy" and isinstance(value, np.ndarray):
         np.lib.format.write_array(buffer, value, allow_pickle=False)
-    elif extension == "ten" and isinstance(value, list):
+    elif extension in {"ten", "tb"} and isinstance(value, list):
         buffer.write(to_tenbin(value))
     elif extension == "png" and is_picture(value):
         buffer.write(as_png(value))
-    elif extension not in {"npy", "npz", "ten", "png"} and isinstance(value, (int, float, dict, list, np.generic)):
+    elif extension not in {"npy", "npz", "ten", "tb", "png"} and isinstance(
+        value, (int, float, dict, list, np.generic)
+    ):
         buffer.write(json.dumps(value, ensure_ascii=False, default=_json_default).encode())
     else:
         raise TypeError(

@@ -97,12 +97,12 @@ def decode_json(extension: str, data: bytes) -> Any:
 
 
 def decode_numpy(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the array of `npy` files, the dict of arrays of `npz`, and the list of arrays of WebDataset's `ten`.
+    """Return the array of `npy` files, the dict of arrays of `npz`, the list of arrays of WebDataset's `ten` and `tb`.
 
     Raises ValueError for a truncated or corrupt file, for pickled objects, and for arrays larger than both `max_bytes`
     and a hundred times the file.
     """
-    if extension == "ten":
+    if extension in {"ten", "tb"}:
         return from_tenbin(data)
     if extension not in {"npy", "npz"}:
         return None

@@ -85,8 +85,8 @@ class FSSpecFileOpener(Opener):
 
     With `allow_commands`, `pipe:` and a command, such as `pipe:curl -s https://host/a.tar`, is an address of what the
     command writes. The shell runs it, with all that this process may do: allow it only for addresses that you trust.
-    Errors show the command, so it should take secrets from the environment. Dropping the stream ends the command;
-    reading raises OSError where it fails.
+    Errors show the command: let the shell take secrets from the environment, as `$TOKEN`. Dropping the stream ends the
+    command; reading raises OSError where it fails.
 
     Raises ValueError for a command that is not allowed, FileNotFoundError for a missing file, and ImportError where the
     package for a protocol is missing. Reading raises OSError for a file that was replaced since it was opened.

@@ -91,7 +91,7 @@ TEN = [np.arange(6, dtype=np.int16).reshape(2, 3), np.array(2.5), np.zeros((0, 4
 def test_lists_of_arrays_are_those_of_the_package_webdataset() -> None:
     tenbin = pytest.importorskip("webdataset.tenbin")
     arrays = [array for array in TEN if array.ndim]  # it reads none without dimensions
-    for path in ("1.ten", "1.ten.gz"):
+    for path in ("1.ten", "1.tb", "1.ten.gz"):
         content = bytes(tenbin.encode_buffer(arrays))
         read = decoded(path, gzip.compress(content) if path.endswith("gz") else content)
         assert [(each.dtype, each.tolist()) for each in read] == [(each.dtype, each.tolist()) for each in arrays]

@@ -95,7 +95,7 @@ VALUES: list[tuple[str, Any]] = [
     ("npy", np.asfortranarray(np.ones((2, 3), np.float32))),
     ("npy", np.array(1.5)),
     ("ten", [np.arange(6, dtype=np.uint16).reshape(2, 3), np.array(1.5), np.zeros((0, 2), np.float16)]),
-    ("ten", []),
+    ("tb", []),
     ("txt.gz", "zwölf\n"),
     ("png", torch.arange(24, dtype=torch.float32).reshape(3, 2, 4) / 255),
     ("seg.json.gz", {"a": [1, None]}),
