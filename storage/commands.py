@@ -34,7 +34,6 @@ class _Output(io.RawIOBase):
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._opened_by = os.getpid()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         self._process = subprocess.Popen(
             url.removeprefix(COMMAND),
@@ -63,8 +62,8 @@ class _Output(io.RawIOBase):
         return size
 
     def close(self) -> None:
-        if not self.closed and self._opened_by == os.getpid():  # not in a process that was forked since
-            if self._process.poll() is None:
+        if not self.closed:
+            if self._process.poll() is None:  # in a process that was forked since, it is not
                 if hasattr(os, "killpg"):
                     os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.kill()

@@ -221,6 +221,8 @@ def as_png(picture: Any) -> bytes:
         picture = picture.transpose(1, 2, 0) if picture.ndim == 3 else picture
     buffer = io.BytesIO()
     image = _from_array(picture) if isinstance(picture, np.ndarray) else picture
+    if image.mode.startswith("I"):
+        raise ValueError(f"an image has 8 bits for each channel, and this is one of Pillow's mode {image.mode!r}")
     image.save(buffer, "PNG")
     return buffer.getvalue()
 

@@ -73,6 +73,15 @@ def test_only_the_files_of_a_sample_are_read(urls: list[str], monkeypatch: pytes
     assert read[0] < 1500
 
 
+def test_the_index_is_made_once_for_several_samples(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    headers_of = TarReader._headers_of
+    monkeypatch.setattr(TarReader, "_headers_of", lambda self, url: read.append(url) or headers_of(self, url))
+    dp: Any = TarReader(urls)
+    assert len(dp.__getitems__([*range(9)])) == len(dp) == 9
+    assert sorted(read) == urls
+
+
 def test_the_index_is_pickled_with_the_pipe(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     dp = TarReader(urls)
     assert len(pickle.loads(pickle.dumps(dp))) == 9

@@ -205,6 +205,7 @@ def test_a_name_that_would_be_read_as_another_is_an_error(tmp_path: Path, sample
         ("png", np.full((2, 2), 1.5), "an image has uint8 or floats in 0 … 1, and this has float64, or other floats"),
         ("png", np.full((2, 2), np.nan), "or other floats"),
         ("png", np.zeros((2, 2), np.uint16), "and this has uint16"),
+        ("png", Image.fromarray(np.zeros((2, 2), np.uint16)), "this is one of Pillow's mode 'I;16'"),
         ("png", [[0]], "a list cannot be written under the extension 'png'"),
         ("json", {"x": torch.ones(2)}, "JSON has no Tensor"),
         ("json", (1, 2), "a tuple cannot be written"),
