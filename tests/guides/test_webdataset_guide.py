@@ -129,7 +129,7 @@ def test_the_loader_of_torch(url: str, num_workers: int) -> None:
     dataset = pil_dataset_of(url).map(preprocess)
 
     # torch.utils.data.DataLoader(dataset, num_workers=2, batch_size=8)
-    loader = torch.utils.data.DataLoader(dataset, num_workers=num_workers, batch_size=8)
+    loader: Any = torch.utils.data.DataLoader(dataset, num_workers=num_workers, batch_size=8)
 
     batches = list(loader)
     assert sorted(label for _, labels in batches for label in labels.tolist()) == LABELS
