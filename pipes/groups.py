@@ -78,14 +78,10 @@ GROUPS: dict[str, tuple[str, str]] = {
         "fork demux random_split unzip round_robin_demux",
     ),
     "Choose what is read, and say how long it is": (
-        "`header` ends after a number of items, `limit` after a number of rows. `cycle` goes on for ever. "
-        "`random_sample` draws rows: the same ones for any number of workers. `subset`, or `dp[10:20]`, takes items of "
-        "a map-style pipe.",
-        "header limit random_sample cycle set_length subset",
         "`header` ends after a number of items, `limit` after a number of rows, `until_error` at the first error. "
-        "`cycle` goes on for ever. "
-        "`random_sample` draws rows: the same ones for any number of workers.",
-        "header limit until_error random_sample cycle set_length",
+        "`cycle` goes on for ever. `random_sample` draws rows: the same ones for any number of workers. `subset`, or "
+        "`dp[10:20]`, takes items of a map-style pipe.",
+        "header limit until_error random_sample cycle set_length subset",
     ),
     "Keep what was made": (
         "`in_memory_cache` keeps items in this process. `on_disk_cache` and `end_caching` keep the files that the "

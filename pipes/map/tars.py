@@ -87,8 +87,10 @@ class TarReader(Fetching[dict[str, Any]]):
         self.storage_options = Options(storage_options)
         self._made: _Index | None = None
 
-    def __getitem__(self, index: Any) -> dict[str, Any]:
+    def __getitem__(self, index: Any) -> dict[str, Any] | Any:
         try:
+            if type(index) is slice:
+                return self._sliced(index)
             return self._read(self._number(index))
         except Exception as error:
             add_error_context(error, self, index)
