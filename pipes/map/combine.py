@@ -52,7 +52,7 @@ class Zipper(Fetching[R]):
             items = []
             for source in self.sources:  # a comprehension costs a call
                 items.append(source[index])
-            return tuple(items)  # type: ignore[return-value]
+            return tuple(items)
         except Exception as error:
             add_error_context(error, self, index)
             raise

@@ -123,8 +123,8 @@ def plain(item: Any) -> Any:
 def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, Any]) -> None:
     dp, other = ps.iter.IterableWrapper(range(6)), ps.iter.IterableWrapper([6, 7])
     by_index, more = ps.map.SequenceWrapper(range(6)), ps.map.SequenceWrapper([6, 7])
-    got = [*eval(cell, {**names, "dp": dp, "other": other, "by_index": by_index, "more": more})]
-    got = [*islice(eval(cell, {**names, "dp": dp, "other": other}), 50)]
+    here = {"dp": dp, "other": other, "by_index": by_index, "more": more}
+    got = [*islice(eval(cell, {**names, **here}), 50)]
     if any(word in cell for word in ANY_ORDER):
         got.sort()
     if cell in GIVES or re.fullmatch(THE_SAME, cell):
