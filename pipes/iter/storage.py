@@ -9,11 +9,11 @@ from typing import IO, Any
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import COMMAND, address_of, is_local_path
-from ...storage.commands import open_command
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, opened
 from ...storage.listing import files_directly_in
 from ...storage.retrying import attempts_of, trying_again
+from ...storage.streaming.commands import open_command
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listers_and_openers import Lister, Opener, Roots, files_in, matches
 

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Mapping
 from typing import IO, Any
 
-from ..errors.secrets import without_secrets
-from .addresses import COMMAND
-from .streaming.streams import stream_over
+from ...errors.secrets import without_secrets
+from ..addresses import COMMAND
+from .streams import stream_over
 
 __all__ = ["open_command"]
 
