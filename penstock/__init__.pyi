@@ -10,10 +10,13 @@ from .pipes.sources.columns import read_ipc as read_ipc
 from .pipes.sources.columns import read_json as read_json
 from .pipes.sources.columns import read_orc as read_orc
 from .pipes.sources.columns import read_parquet as read_parquet
+from .pipes.sources.delta import read_delta as read_delta
 from .pipes.sources.files import read_image_folder as read_image_folder
 from .pipes.sources.files import read_images as read_images
 from .pipes.sources.files import read_numpy as read_numpy
 from .pipes.sources.files import read_text as read_text
+from .pipes.sources.iceberg import read_iceberg as read_iceberg
+from .pipes.sources.lance import read_lance as read_lance
 from .pipes.sources.ray_data import from_ray_dataset as from_ray_dataset
 from .pipes.sources.tables import from_arrow as from_arrow
 from .pipes.sources.tables import from_items as from_items

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from .addresses import Address
+from .addresses import AMAZON, Address
 from .clients import environment, new_store
 from .errors import RefusedCredentials, in_plain_words
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["asked", "check_process", "is_lost", "store_of"]
+__all__ = ["asked", "check_process", "is_lost", "options_of_library", "store_of"]
 
 _MOST = 256
 """How many clients are cached."""
@@ -82,3 +82,32 @@ def asked(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     except RefusedCredentials:
         _stores.clear()
         raise
+
+
+_OF_LIBRARIES = {
+    "key": "aws_access_key_id",
+    "secret": "aws_secret_access_key",
+    "token": "aws_session_token",
+    "endpoint_url": "aws_endpoint_url",
+    "anon": "aws_skip_signature",
+}
+"""Options of s3fs → those of libraries that read objects as obstore does, such as deltalake and lance."""
+
+
+def options_of_library(url: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of an address as a library in Rust takes them: those of S3 renamed, others as they are.
+
+    Raises TypeError for an option of S3 that such libraries lack.
+    """
+    if not url.startswith(tuple(f"{scheme}://" for scheme in AMAZON)):
+        return {name: str(value) for name, value in options.items()}
+    settings = {**options}
+    region = settings.pop("client_kwargs", {}).get("region_name")
+    if unknown := settings.keys() - _OF_LIBRARIES.keys():
+        known = ", ".join([*_OF_LIBRARIES, "client_kwargs"])
+        raise TypeError(f"tables are not read with the option {', '.join(sorted(unknown))}, only with {known}")
+    found = {_OF_LIBRARIES[name]: str(value).lower() if name == "anon" else value for name, value in settings.items()}
+    if region:
+        found["aws_region"] = region
+    endpoint = options.get("endpoint_url") or os.environ.get("AWS_ENDPOINT_URL", "")
+    return {**found, "aws_allow_http": "true"} if endpoint.startswith("http://") else found

@@ -19,7 +19,7 @@ from ...storage.streaming.ranged import Ranged
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
 from .formats import ColumnFormat, OrcFormat, ParquetFormat, ipc_format
-from .origins import FilePart, known_values, origin_of, part_name
+from .origins import FilePart, Fragment, known_values, origin_of, part_name
 from .text_formats import TEXT, EmptyFormat, text_format, text_part
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ class ColumnFile:
         how: tuple[Mapping[str, Any], ErrorPolicy, Retry | None],
     ) -> ColumnFormat:
         item, kind = self._item, self._kind
+        if isinstance(item, Fragment):
+            return item.opened(partial(self._open_stream, *how))
         if not isinstance(item, FilePart) or kind not in TEXT:
             return FORMATS[kind](partial(self._open_stream, *how), options, *([] if known is None else [known]))
         storage, policy, retry = how

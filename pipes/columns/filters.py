@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, time
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -98,16 +99,26 @@ def fields_in(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     return _needed(expression, schema, [], schema.names)
 
 
-def may_be_true(expression: pc.Expression, known: Mapping[str, pa.Scalar]) -> bool:
-    """Say whether an expression can be true of rows with known values in some columns.
+def may_be_true(
+    expression: pc.Expression,
+    known: Mapping[str, pa.Scalar],
+    ranges: Mapping[str, tuple[pa.Scalar, pa.Scalar]] = MappingProxyType({}),
+) -> bool:
+    """Say whether an expression can be true of rows with known values in some columns, and null or a range in others.
 
     True where that is undecidable.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.dataset as ds  # type: ignore[import-untyped]
     from pyarrow.fs import LocalFileSystem  # type: ignore[import-untyped]
 
-    fields = {name: value.type for name, value in known.items()}
+    fields = {name: low.type for name, (low, _) in ranges.items()}
+    fields |= {name: value.type for name, value in known.items()}
+    said = guarantee(known)
+    for name, (low, high) in ranges.items():
+        field = pc.field(name)
+        said = said & ((field >= low) | field.is_null()) & ((field <= high) | field.is_null())
     while True:  # each attempt reveals the name of one more column; its values are unknown
         schema = pa.schema([*fields.items()])
         try:
@@ -120,7 +131,7 @@ def may_be_true(expression: pc.Expression, known: Mapping[str, pa.Scalar]) -> bo
         except (pa.ArrowException, TypeError):
             return True
     file_system, file_format = LocalFileSystem(), ds.ParquetFileFormat()
-    fragment = file_format.make_fragment("any", file_system, partition_expression=guarantee(known))
+    fragment = file_format.make_fragment("any", file_system, partition_expression=said)
     files = ds.FileSystemDataset([fragment], schema, file_format, file_system)  # opens no file
     return any(True for _ in files.get_fragments(filter=expression))
 

@@ -61,6 +61,9 @@ class ColumnFormat:
 class ParquetFormat(ColumnFormat):
     """A Parquet file; `footer` is its metadata, where already known."""
 
+    int96_unit: ClassVar[str | None] = None
+    """The unit of the times that old writers have in 96 bits; without it they are nanoseconds, which end in 2262."""
+
     def __init__(
         self,
         open_stream: Callable[[], pa.NativeFile],
@@ -76,7 +79,11 @@ class ParquetFormat(ColumnFormat):
         is_local = isinstance(stream, pa.OSFile)
         try:
             self._file = pq.ParquetFile(
-                stream, metadata=footer, pre_buffer=not is_local, page_checksum_verification=True
+                stream,
+                metadata=footer,
+                pre_buffer=not is_local,
+                coerce_int96_timestamp_unit=self.int96_unit,
+                page_checksum_verification=True,
             )
         except UnicodeDecodeError as error:
             raise pa.ArrowInvalid(f"the footer is corrupt: the name of a column is no text: {error}") from error
@@ -211,7 +218,7 @@ class StreamedFormat(ColumnFormat):
         self.close()
         reader = self._reader(columns)
         if columns is None:
-            self.schema = reader.schema
+            self.schema = getattr(reader, "schema", None) or self.schema  # a library need not say it
         self._batches, self._columns, self._next = iter(reader), columns, 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 from ...storage.streaming.streams import checked_path
@@ -11,12 +13,14 @@ from ...storage.streaming.streams import checked_path
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["FilePart", "Origin", "RowGroup", "hive_values", "known_values", "origin_of", "part_name"]
+    from .formats import ColumnFormat
+
+__all__ = ["FilePart", "Fragment", "Origin", "RowGroup", "hive_values", "known_values", "origin_of", "part_name"]
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
-Partition = tuple[tuple[str, "int | str | None"], ...]
-"""The columns with one value in all of a file, with that value, from folder names."""
+Partition = tuple[tuple[str, "int | str | pa.Scalar | None"], ...]
+"""The columns with one value in all of a file, with that value, from folder names or from a table's log."""
 
 
 class Origin(NamedTuple):
@@ -52,14 +56,36 @@ class FilePart(NamedTuple):
     types: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """A part of a table with versions, such as a file; the values in `partition` have their types.
+
+    `opened` gives its content, from a function that opens a stream of the `url`. `schema` is that of the table, to
+    which the content is converted.
+    """
+
+    url: str
+    opened: Callable[[Callable[[], pa.NativeFile]], ColumnFormat] = field(repr=False)
+    schema: pa.Schema = field(repr=False)
+    partition: Partition = field(default=(), repr=False)
+    types: ClassVar[tuple[str, ...]] = ()
+
+
 def origin_of(item: object) -> Origin:
-    """Return the file of an item; TypeError unless it is a path, URL, `Origin`, `FilePart` or `RowGroup`."""
-    if isinstance(item, (Origin, FilePart, RowGroup)):
+    """Return the file of an item; TypeError unless it is a path, URL, or one of the items defined here."""
+    if isinstance(item, (Origin, FilePart, RowGroup, Fragment)):
         return Origin(item.url, item.partition, item.types)
     return Origin(checked_path(item))
 
 
-_PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record batch", "orc": "stripe"}
+_PARTS = {
+    "parquet": "row group",
+    "csv": "block",
+    "json": "block",
+    "ipc": "record batch",
+    "orc": "stripe",
+    "table": "part",
+}
 
 
 def part_name(kind: str, item: object, number: int) -> str:
@@ -87,6 +113,8 @@ def known_values(origin: Origin) -> dict[str, pa.Scalar]:
     import pyarrow as pa
 
     types = {"int64": pa.int64(), "string": pa.string()}
+    if not origin.types:
+        return dict(origin.partition)
     return {
         name: pa.scalar(value, types[kind]) for (name, value), kind in zip(origin.partition, origin.types, strict=True)
     }
