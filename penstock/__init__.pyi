@@ -18,6 +18,7 @@ from .pipes.sources.files import read_text as read_text
 from .pipes.sources.iceberg import read_iceberg as read_iceberg
 from .pipes.sources.lance import read_lance as read_lance
 from .pipes.sources.ray_data import from_ray_dataset as from_ray_dataset
+from .pipes.sources.sql import read_sql as read_sql
 from .pipes.sources.tables import from_arrow as from_arrow
 from .pipes.sources.tables import from_items as from_items
 from .pipes.sources.tables import from_numpy as from_numpy

@@ -29,6 +29,7 @@ class IcebergLister(FragmentLister):
     """Yield the files of a snapshot of an Iceberg table: what `read_iceberg` begins with."""
 
     _name = "snapshot_id"
+    _looked_up = "the newest snapshot: give snapshot_id=…"
 
     def __init__(
         self,

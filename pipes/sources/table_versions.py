@@ -35,6 +35,8 @@ class FragmentLister(IterDataPipe[Fragment]):
     version: int | None
     _name: ClassVar[str] = "version"
     """The argument that gives the version."""
+    _looked_up: ClassVar[str] = "the newest version: give version=…"
+    """What a pass looks up when it begins, and the argument that gives it."""
 
     def _take(self, version: int | None, filter: str | pc.Expression | None) -> None:
         """Keep the arguments that all listers have; raise TypeError or ValueError for wrong ones."""
@@ -63,13 +65,13 @@ class FragmentLister(IterDataPipe[Fragment]):
     def pinned_for(self, shards: Collection[tuple[int, int]]) -> Any:
         """Return what `pinned` returns. `shards` are those that this process reads, each as number of shards and shard.
 
-        Raises RuntimeError where other processes would look the newest version up for themselves.
+        Raises RuntimeError where other processes would look it up for themselves, and may find another.
         """
         alone = len(shards) == next(iter(shards))[0] and get_worker_info() is None
         if self.version is None and not alone:
             raise RuntimeError(
-                f"several processes would each look up the newest version, which may change meanwhile: give "
-                f"{self._name}=…, the same in all; DataLoader2 looks it up once for all of its workers"
+                f"several processes would each look up {self._looked_up}, the same in all. DataLoader2 looks it up "
+                "once for all of its workers"
             )
         return self.pinned()
 
