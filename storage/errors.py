@@ -83,6 +83,13 @@ def plain_error(error: Exception, url: str) -> Exception:
         said = refusal.get("Error", {})
         number = refusal.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return _refusal(number, said.get("Code", ""), said.get("Message", ""), url)
+    if refusal is not None and module == "huggingface_hub.errors":
+        return _refusal(refusal.status_code, refusal.headers.get("X-Error-Code", ""), "", url)
+    if module.startswith("httpx"):  # of the hub, too
+        is_slow = "Timeout" in type(error).__name__
+        return (
+            _timeout(url) if is_slow else ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
+        )
     if module.startswith("botocore."):
         return _botocore_error(error, url)
     if isinstance(error, TimeoutError):
@@ -152,13 +159,16 @@ def _obstore_error(error: Exception, url: str) -> OSError:
     return OSError(errno.EIO, without_secrets(text), url)
 
 
+_MISSING = {"NoSuchBucket": "bucket", "RepoNotFound": "data set", "RevisionNotFound": "revision of the data set"}
+"""What is not there, by the code of S3 or of the Hugging Face hub."""
+
+
 def _refusal(number: int, code: str, message: str, url: str) -> OSError:
     """Return the error for a server's response: HTTP status, error code and message."""
     known = {str(number or ""): None, code: None}  # some servers give the status as the code
     said = " ".join(filter(None, [*known, f"({message})" if message else ""]))
     if code == "NoSuchBucket" or number == 404:
-        what = "bucket" if code == "NoSuchBucket" else "object"
-        return FileNotFoundError(errno.ENOENT, f"there is no such {what}", url)
+        return FileNotFoundError(errno.ENOENT, f"there is no such {_MISSING.get(code, 'object')}", url)
     if code in _KEYS_ARE_OLD or number in (401, 403):
         refused = RefusedCredentials if code in _KEYS_ARE_OLD else PermissionError
         return refused(errno.EACCES, f"the server refused: {said}", url)

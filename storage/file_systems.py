@@ -36,6 +36,7 @@ __all__ = [
 _NEEDED = {
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
     **dict.fromkeys(("az", "abfs", "abfss", "adl"), ("adlfs", "azure")),
+    "hf": ("huggingface_hub", "hf"),
 }
 """Protocol → required module, and the extra of this package that installs it."""
 

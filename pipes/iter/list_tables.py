@@ -121,8 +121,9 @@ class TableFileLister(Lister):
     def _urls_under(self, root: str) -> Iterator[str]:
         address = address_of(root, self.storage_options)
         file_system, path = locate(address, one_attempt=True)
-        file_system.invalidate_cache(path)  # else a later pass would get cached listings
         wrap: Any = ErrorPolicy(trying_again("raise"), counted_by=self.error_policy).wrap
+        # Else a later pass would get cached listings; some file systems ask their server for it.
+        wrap(lambda path: in_plain_words(root, file_system.invalidate_cache, path))(path)
         if not root.endswith("/") and wrap(partial(is_file, address, file_system))(path):
             return iter([root])
         # A folder of this very name comes before a pattern, as on a disk.
