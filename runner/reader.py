@@ -12,14 +12,13 @@ from ..pipes.bases.ahead.tuning import Tuner
 from ..pipes.bases.one_to_one import OneToOne
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..registry.traits import has_trait
-from ..state.error_context import add_error_context
 from ..workers.processes import processors
 from ..workers.reading import Reader
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .options import Division, ReadOptions
 from .positions import Epoch, Message, Report, RoundRobin, ShardPosition
-from .shards import sharded, steps_to_settle
+from .shards import settle_all, sharded
 from .workers.pool import WorkerPool
 
 __all__ = ["ShardReader", "expect_shards"]
@@ -86,7 +85,7 @@ class ShardReader(IterDataPipe[Any]):
         if self.resumes:
             self.read_in_shards(self.divided)
         else:
-            self.settled = self._settle()
+            self.settled = settle_all(self.options.chain, [*map(self.division.part, self.division.shards)])
         self.divided = self.num_shards
         shards, rank_sync = self.division.shards, self.options.rank_sync
         saved = [ShardPosition.from_plain(each, self.divided) for each in self.standing]
@@ -101,18 +100,6 @@ class ShardReader(IterDataPipe[Any]):
             self._items(positions),
             lambda: self._items([*map(ShardPosition, shards)], is_repeated=True),  # positions of its own each time
         )
-
-    def _settle(self) -> list[Any]:
-        """Let steps decide what holds for all shards, such as the numbers of files, before any shard is read."""
-        division, settled = self.division, []
-        shards = [*map(division.part, division.shards)]
-        for step in steps_to_settle(self.options.chain):
-            try:
-                settled.append(step.settle(shards))
-            except Exception as error:
-                add_error_context(error, step)
-                raise
-        return settled
 
     def _items(self, positions: list[ShardPosition], is_repeated: bool = False) -> Iterator[Any]:
         """Yield the items of shards from their positions; repeated items do not change the state."""

@@ -13,6 +13,7 @@ from ..registry import (
     IterDataPipe,
     Tally,
     Throttle,
+    add_error_context,
     apply_sharding,
     can_capture,
     capture,
@@ -32,7 +33,7 @@ from .positions import Epoch, ShardPosition
 from .seeds import SeedGenerator
 from .workers.dispatched import Dispatched
 
-__all__ = ["ShardPass", "Shards", "sharded", "steps_to_settle"]
+__all__ = ["ShardPass", "Shards", "settle_all", "sharded"]
 
 T = TypeVar("T")
 
@@ -156,6 +157,21 @@ def steps_to_settle(chain: Any) -> list[Any]:
     """
     reached = walk(chain, stop=lambda step: bool(declared(step, "dispatches", False)))
     return [step for step in reached if declares(step, "settle")]
+
+
+def settle_all(chain: Any, shards: list[tuple[int, int]]) -> list[Any]:
+    """Let steps decide what holds for all shards, such as the numbers of files, before any shard is read.
+
+    `shards` are those that are read from here, each as number of shards and shard.
+    """
+    decided = []
+    for step in steps_to_settle(chain):
+        try:
+            decided.append(step.settle(shards))
+        except Exception as error:
+            add_error_context(error, step)
+            raise
+    return decided
 
 
 def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch.utils.data import get_worker_info
-
 from ...registry import IterDataPipe, OnError, expect_whole, own
+from ...registry.sharding import part_read
 from ..bases.rows.column_reader import PREFETCH, ColumnReader
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
@@ -62,16 +61,12 @@ class FragmentLister(IterDataPipe[Fragment]):
         """Return the schema of the version that is read, was read last, or would be."""
         return self.schema_of(self.pinned() if self.to_read is None else self.to_read)
 
-    def pinned_for(self, shards: Collection[tuple[int, int]]) -> Any:
-        """Return what `pinned` returns. `shards` are those that this process reads, each as number of shards and shard.
-
-        Raises RuntimeError where other processes would look it up for themselves, and may find another.
-        """
-        alone = len(shards) == next(iter(shards))[0] and get_worker_info() is None
+    def pinned_for(self, alone: bool) -> Any:
+        """Return what `pinned` returns; RuntimeError unless this process is `alone`, where others may find another."""
         if self.version is None and not alone:
             raise RuntimeError(
-                f"several processes would each look up {self._looked_up}, the same in all. DataLoader2 looks it up "
-                "once for all of its workers"
+                f"several processes would each look up {self._looked_up}, the same in all. DataLoader2 and "
+                "to_ray_dataset look it up once for all of their workers"
             )
         return self.pinned()
 
@@ -96,7 +91,8 @@ class FragmentReader(ColumnReader):
 
     def settle(self, shards: Collection[tuple[int, int]]) -> Any:
         """Return the version that all shards read."""
-        return self.lister.pinned_for(shards)
+        parts = part_read(self.source)[0] * next(iter(shards))[0]
+        return self.lister.pinned_for(alone=len(shards) == parts)
 
     def _begin_schema(self) -> None:
         settled, self.settled = self.settled, None

@@ -27,7 +27,7 @@ from ...registry import IterDataPipe, PassPath, add_error_context
 from ...state.seeds import seed_process
 from ..options import Division, ReadOptions, WorkerInfo
 from ..positions import Epoch, ShardPosition
-from ..shards import ShardPass, Shards
+from ..shards import ShardPass, Shards, settle_all
 from ..workers.dispatch import Dispatch, LocalFeed, divided
 from ..workers.dispatched import connect_feeds
 
@@ -64,9 +64,13 @@ class PenstockDatasource(ray.data.Datasource):  # type: ignore[misc, unused-igno
         epoch = times if self._epoch is None else self._epoch
         unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
         rows = min(_ROWS, per_task_row_limit or _ROWS)
+        shards = [(self.num_shards, shard) for shard in range(self.num_shards)]
+        begun = Epoch(
+            1, self._seed, PassPath(epoch), settled=settle_all(cloudpickle.loads(ray.get(self._chain)), shards)
+        )
         return [
             ray.data.ReadTask(
-                partial(_blocks_of_shard, self._chain, self.num_shards, shard, self._seed, epoch, self._batched, rows),
+                partial(_blocks_of_shard, self._chain, self.num_shards, shard, begun, self._batched, rows),
                 unknown,
                 per_task_row_limit=per_task_row_limit,
             )
@@ -89,11 +93,9 @@ def dataset_of(datasource: PenstockDatasource, options: Mapping[str, Any]) -> ra
 
 
 def _blocks_of_shard(
-    chain: Any, num_shards: int, shard: int, seed: int, epoch: int, batched: bool | None, rows: int
+    chain: Any, num_shards: int, shard: int, epoch: Epoch, batched: bool | None, rows: int
 ) -> Iterator[Any]:
-    reading = _begun_shard(
-        cloudpickle.loads(ray.get(chain)), Division(num_shards, shard, num_shards), shard, seed, epoch
-    )
+    reading = _begun_shard(cloudpickle.loads(ray.get(chain)), Division(num_shards, shard, num_shards), shard, epoch)
     try:
         yield from _blocks(reading, batched, rows)
     except Exception as error:
@@ -103,13 +105,13 @@ def _blocks_of_shard(
         reading.close()
 
 
-def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: int) -> ShardPass:
+def _begun_shard(chain: Any, division: Division, shard: int, epoch: Epoch) -> ShardPass:
     """Return a pass over a shard, as a loader's worker with only this shard would begin it."""
     chain, streams = divided(chain)
     dispatch = Dispatch(streams, division)
     connect_feeds(chain, lambda stream: LocalFeed(dispatch, stream, shard))
     shards = Shards(lambda _: chain, division, WorkerInfo(division.num_shards, shard), ReadOptions())
-    return shards.begin(Epoch(1, seed, PassPath(epoch)), ShardPosition(shard), seed_process)
+    return shards.begin(epoch, ShardPosition(shard), seed_process)
 
 
 def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any]:
