@@ -202,3 +202,29 @@ def test_the_columns_that_a_filter_looks_at_are_found() -> None:
 def test_a_filter_is_told_to_be_false_from_the_values_that_are_known(text: str, possible: bool) -> None:
     known = {"year": pa.scalar(2024), "month": pa.scalar(None, pa.int64())}
     assert may_be_true(expression_of(text), known) is possible
+
+
+@pytest.mark.parametrize(
+    ("text", "possible"),
+    [
+        ("id > 3", True),
+        ("id > 5", False),
+        ("id == 2", False),
+        ("id in [1, 6]", False),
+        ("id in [1, 5]", True),
+        ("not id >= 3", False),
+        ("id != 3", True),
+        ("id is None", True),
+        ("id is not None and id > 5", False),
+        ("other > 5", True),
+        ("id > 5 or other == 'a'", True),
+        ("id > 5 and other == 'a'", False),
+        ("kind == 'b' and id == 4", False),
+        ("day < '2024-01-01'", False),
+        ("day >= '2024-01-02'", True),
+    ],
+)
+def test_ranges_of_values_exclude_what_no_value_in_them_is(text: str, possible: bool) -> None:
+    ranges = {"id": (pa.scalar(3), pa.scalar(5)), "day": (pa.scalar(date(2024, 1, 1)), pa.scalar(date(2024, 1, 2)))}
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+    assert may_be_true(expression_of(text, schema), {"kind": pa.scalar("a")}, ranges) is possible

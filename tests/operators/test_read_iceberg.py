@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 import penstock as ps
 from lake_tables import IcebergTables, delete_by_file
 from penstock.pipes.columns.formats import ParquetFormat
+from s3 import S3Server
 
 
 @pytest.fixture
@@ -83,6 +85,8 @@ def test_a_widened_column_is_read_in_its_new_type(tables: IcebergTables) -> None
     batches = [*tables.read()]
     assert {batch.schema.field("id").type for batch in batches} == {pa.int64()}
     assert ids(tables.read()) == [1, 2, 2**40]
+    assert ids(tables.read(filter="id > 1")) == [2, 2**40]
+    assert len([*tables.read(filter="id > 2").lister]) == 1
 
 
 def test_files_with_the_columns_of_the_table_are_read_by_row_groups(tables: IcebergTables) -> None:
@@ -101,6 +105,24 @@ def test_a_loaded_table_and_an_address_are_read_without_the_catalog(tables: Iceb
     assert ids(ps.read_iceberg(loaded)) == [0, 1, 2]
     assert ids(pickle.loads(pickle.dumps(ps.read_iceberg(loaded)))) == [0, 1, 2]
     assert ids(ps.read_iceberg(tables.table.metadata_location)) == [*range(5)]
+
+
+def test_objects_are_read_by_the_properties_of_a_catalog(s3_server: S3Server, tables: IcebergTables) -> None:
+    s3_server.empty_bucket("iceberg")
+    keys = {"s3.endpoint": s3_server.endpoint, "s3.access-key-id": s3_server.key}
+    secret = {"s3.secret-access-key": s3_server.secret, "s3.region": "us-east-1"}
+    client = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}  # the server takes no uploads of pyarrow's
+    tables.properties |= {"warehouse": "s3://iceberg", **keys, **secret, **client}
+    tables.catalog = load_catalog("local", **tables.properties)
+    tables.catalog.create_namespace("on_s3")
+    rows = pa.table({"id": range(3)})
+    tables.catalog.create_table("on_s3.t", rows.schema).append(rows)
+    read = ps.read_iceberg("on_s3.t", catalog="local", properties=tables.properties)
+    assert ids(read) == [0, 1, 2]
+    assert s3_server.secret not in str(read)
+    table = tables.catalog.load_table("on_s3.t")
+    delete_by_file(table, [0], folder=s3_server.root)
+    assert ids(ps.read_iceberg(tables.catalog.load_table("on_s3.t"))) == [1, 2]
 
 
 def test_other_tables_are_refused(tables: IcebergTables) -> None:

@@ -133,16 +133,22 @@ def _z85(content: bytes) -> str:
 
 
 def delete_by_file(
-    table: Table, rows: Sequence[int], content: DataFileContent = DataFileContent.POSITION_DELETES
+    table: Table,
+    rows: Sequence[int],
+    content: DataFileContent = DataFileContent.POSITION_DELETES,
+    folder: Path = Path("/"),
 ) -> None:
-    """Mark rows of the first file of an Iceberg table as deleted, in the way that other engines do."""
+    """Mark rows of the first file of an Iceberg table as deleted, in the way that other engines do.
+
+    The buckets of its address are in the `folder`.
+    """
     [first, *_] = sorted(task.file.file_path for task in table.scan().plan_files())
     path = f"{table.location()}/data/deletes.parquet"
     kinds = {"file_path": (pa.string(), "2147483546"), "pos": (pa.int64(), "2147483545")}
     schema = pa.schema(
         [pa.field(name, kind, False, {"PARQUET:field_id": number}) for name, (kind, number) in kinds.items()]
     )
-    local = Path(path.removeprefix("file://"))
+    local = folder / path.partition("://")[2]
     pq.write_table(pa.table({"file_path": [first] * len(rows), "pos": rows}, schema), local)
     deletes = DataFile.from_args(
         content=content,
