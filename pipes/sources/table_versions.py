@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-__all__ = ["FragmentLister", "FragmentReader", "LibraryFormat", "reading_fragments"]
+__all__ = ["ROWS", "FragmentLister", "FragmentReader", "LibraryFormat", "plain_schema", "reading_fragments"]
 
 ROWS = 8192
 """The most rows of a part of a fragment that a library reads."""

@@ -113,25 +113,12 @@ def test_processes_that_would_each_look_up_the_newest_version_are_refused(tables
 
 def test_a_column_that_came_later_is_null_before(tables: LakeTables) -> None:
     tables.of_numbers(range(2))
-    add_column(tables)
+    tables.add_column("more")
+    tables.append(pa.table({"id": [2], "text": ["t2"], "more": [7]}))
     values = {row["id"]: row["more"] for row in tables.read(filter="id < 9").rows()}
     assert values == {0: None, 1: None, 2: 7}
     assert {row["id"] for row in tables.read(filter="more is None").rows()} == {0, 1}
     assert tables.read(tables.versions()[0]).schema().names == ["id", "text"]
-
-
-def add_column(tables: LakeTables) -> None:
-    """Add a column, and a row that has it."""
-    if table := getattr(tables, "table", None):
-        with table.update_schema() as update:
-            from pyiceberg.types import LongType
-
-            update.add_column("more", LongType())
-    elif tables.url.endswith("table") and Path(tables.url, "_versions").exists():
-        import lance
-
-        lance.dataset(tables.url).add_columns(pa.field("more", pa.int64()))
-    tables.append(pa.table({"id": [2], "text": ["t2"], "more": [7]}))
 
 
 def test_a_table_without_rows_gives_none_and_has_a_schema(tables: LakeTables) -> None:

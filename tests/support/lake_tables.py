@@ -17,6 +17,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
+from pyiceberg.types import LongType
 
 import penstock as ps
 from penstock.pipes.sources.table_versions import FragmentReader
@@ -35,6 +36,9 @@ class LakeTables:
     def append(self, rows: pa.Table) -> None:
         """Add rows as one more file, which makes a new version."""
         raise NotImplementedError
+
+    def add_column(self, name: str) -> None:
+        """Add a column of whole numbers; where none is declared, the next rows bring it."""
 
     def versions(self) -> list[int]:
         """Return the versions, the oldest first."""
@@ -65,6 +69,9 @@ class LanceTables(LakeTables):
     def append(self, rows: pa.Table) -> None:
         lance.write_dataset(rows, self.url, mode="append" if Path(self.url).exists() else "create")
 
+    def add_column(self, name: str) -> None:
+        lance.dataset(self.url).add_columns(pa.field(name, pa.int64()))
+
     def versions(self) -> list[int]:
         return [each["version"] for each in lance.dataset(self.url).versions()]
 
@@ -87,6 +94,10 @@ class IcebergTables(LakeTables):
 
     def append(self, rows: pa.Table) -> None:
         self.catalog.create_table_if_not_exists("n.t", rows.schema).append(rows)
+
+    def add_column(self, name: str) -> None:
+        with self.table.update_schema() as update:
+            update.add_column(name, LongType())
 
     def versions(self) -> list[int]:
         return [each.snapshot_id for each in self.table.snapshots()]
