@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from lake_tables import KINDS, LakeTables
-from penstock.registry import apply_sharding
+from penstock.registry import SHARDING_PRIORITIES, apply_sharding
 from resuming import passed_on
 
 
@@ -109,6 +109,10 @@ def test_processes_that_would_each_look_up_the_newest_version_are_refused(tables
     apply_sharding(read, 2, 0)  # as torch's DataLoader does in its workers
     with pytest.raises(RuntimeError, match="several processes would each look up the newest (version|snapshot)"):
         list(read)
+    of_ranks = tables.read()
+    apply_sharding(of_ranks, 2, 0, SHARDING_PRIORITIES.DISTRIBUTED)
+    with pytest.raises(RuntimeError, match="several processes would each look up the newest (version|snapshot)"):
+        of_ranks.settle([(2, 0), (2, 1)])  # both of this rank's workers, and none of the other's
 
 
 def test_a_column_that_came_later_is_null_before(tables: LakeTables) -> None:
