@@ -17,12 +17,21 @@ True
 
 from typing import TYPE_CHECKING, Any
 
+from .prefixes import BinaryPrefixes, HexPrefixes, RoundRobinPrefixes
 from .states import load, save
 
 if TYPE_CHECKING:
     from .sharded import StorageReader, StorageWriter
 
-__all__ = ["StorageReader", "StorageWriter", "load", "save"]
+__all__ = [
+    "BinaryPrefixes",
+    "HexPrefixes",
+    "RoundRobinPrefixes",
+    "StorageReader",
+    "StorageWriter",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
@@ -41,6 +42,7 @@ def test_the_program_goes_on_exactly_from_its_checkpoint_in_the_bucket(images: s
     run_programs(tmp_path / "train.py", {tmp_path / "train": {**os.environ, "S3_PREFIX": images}}, seconds=50)
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
     rows = re.findall(r"^\| `([^`]*)` \| `(.*)` \| .* \|$", PAGE, re.MULTILINE)
     right = {re.sub(r"\(.*?\)|=.*", "", there): here for there, here in rows}
@@ -64,4 +66,9 @@ def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
     torch.nn.init.zeros_(model.weight)
     made("S3Checkpoint.reader", url=checkpoint)
     assert torch.equal(model.weight, saved["weight"])
+
+    dcp.save(model.state_dict(), storage_writer=made("S3StorageWriter", url=f"{images}/sharded"))
+    state = {"weight": torch.zeros(2, 2)}
+    dcp.load(state, storage_reader=ps.checkpoint.StorageReader(f"{images}/sharded"))
+    assert torch.equal(state["weight"], model.weight)
     assert not right

@@ -30,7 +30,15 @@ from penstock.compat.s3torchconnector import (
     S3MapDataset,
     S3Reader,
 )
-from penstock.compat.s3torchconnector.dcp import S3StorageReader, S3StorageWriter
+from penstock.compat.s3torchconnector.dcp import (
+    BinaryPrefixStrategy,
+    DefaultPrefixStrategy,
+    HexPrefixStrategy,
+    RoundRobinPrefixStrategy,
+    S3PrefixStrategyBase,
+    S3StorageReader,
+    S3StorageWriter,
+)
 from ranks import run_ranks
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
@@ -118,6 +126,36 @@ def test_a_distributed_checkpoint_is_saved_and_loaded(bucket: Path) -> None:
 
     assert model[0].bias.tolist() == saved
     assert (bucket / "run" / ".metadata").exists()
+
+
+class PrefixOfMine(S3PrefixStrategyBase):
+    def generate_prefix(self, rank: int) -> str:
+        return f"mine/{rank}/"
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled", "ignore:Detected an existing checkpoint")
+@pytest.mark.parametrize(
+    ("strategy", "prefix"),
+    [
+        (RoundRobinPrefixStrategy(user_prefixes=["shard1", "shard2", "shard3"], epoch_num=5), "shard1/epoch_5/__0_"),
+        (BinaryPrefixStrategy(epoch_num=1, min_prefix_length=10, prefix_count=16), "0000000000/epoch_1/__0_"),
+        (HexPrefixStrategy(min_prefix_length=4), "0000/__0_"),
+        (DefaultPrefixStrategy(), "__0_"),
+        (PrefixOfMine(), "mine/0/"),
+    ],
+)
+def test_a_distributed_checkpoint_has_the_prefixes_of_a_strategy(bucket: Path, strategy: Any, prefix: str) -> None:
+    model = torch.nn.Linear(3, 2)
+    writer = S3StorageWriter(region=REGION, path=f"{CHECKPOINT_URI}sharded", prefix_strategy=strategy, thread_count=2)
+    DCP.save(state_dict=model.state_dict(), storage_writer=writer)
+
+    folder = bucket / "run" / "sharded"
+    files = [path.relative_to(folder).as_posix() for path in folder.rglob("*.distcp")]
+    assert len(files) == 2  # one by each thread; those of the strategy before are gone
+    assert all(file.startswith(prefix) for file in files)
+    state = torch.nn.Linear(3, 2).state_dict()
+    DCP.load(state_dict=state, storage_reader=S3StorageReader(region=REGION, path=f"{CHECKPOINT_URI}sharded"))
+    assert torch.equal(state["weight"], model.weight)
 
 
 def test_workers_share_an_iterable_dataset() -> None:
@@ -312,7 +350,6 @@ def test_what_is_not_there_is_an_error_that_names_it(bucket: Path) -> None:
         (partial(S3MapDataset.from_objects, [], region=REGION), "reader_constructor"),
         (partial(S3Checkpoint(REGION).reader, CHECKPOINT_URI), "reader_constructor"),
         (partial(S3StorageReader, REGION, CHECKPOINT_URI), "reader_constructor"),
-        (partial(S3StorageWriter, REGION, CHECKPOINT_URI), "prefix_strategy"),
     ],
 )
 def test_an_argument_of_the_connector_that_there_is_not_says_what_to_do(make: Any, name: str) -> None:

@@ -4,10 +4,12 @@ import errno
 import io
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import zipfile
 from argparse import Namespace
 from collections import OrderedDict, defaultdict
@@ -23,7 +25,7 @@ import torch.distributed.checkpoint as dcp
 from botocore.client import BaseClient  # type: ignore[import-untyped]
 
 from penstock import checkpoint
-from penstock.checkpoint import StorageReader, StorageWriter, files, states
+from penstock.checkpoint import StorageReader, StorageWriter, files, sharded, states
 from ranks import run_ranks
 from s3 import S3Server
 
@@ -547,6 +549,139 @@ def test_a_sharded_checkpoint_that_is_not_finished_leaves_the_earlier(
     assert values(f"{folder}/sharded") == (1, 1)
     write_sharded(f"{folder}/sharded", 3)
     assert values(f"{folder}/sharded") == (3, 3)
+
+
+def files_of(url: str) -> list[str]:
+    """The names of a checkpoint's files, without what is another one for each save."""
+    file_system, folder = fsspec.url_to_fs(url)
+    file_system.invalidate_cache()
+    names = [name.partition(f"{folder.strip('/')}/")[2] for name in file_system.find(folder)]
+    return sorted(re.sub("[0-9a-f-]{36}", "*", name) for name in names)
+
+
+def write_beside(url: str, number: int, **arguments: Any) -> None:
+    state = {"weight": torch.full((MIB,), float(number)), "step": number}
+    dcp.save(state, storage_writer=StorageWriter(url, **arguments))
+
+
+def in_hex(rank: int) -> str:
+    return f"{rank:02x}/part_"
+
+
+@one_process
+@pytest.mark.parametrize(
+    ("strategy", "beginning"),
+    [
+        (checkpoint.RoundRobinPrefixes(["a", "b/c"]), "a/__0_"),
+        (checkpoint.BinaryPrefixes(epoch=3), "0000000000/epoch_3/__0_"),
+        (in_hex, "00/part_"),
+    ],
+)
+def test_names_of_a_sharded_checkpoint_begin_as_a_strategy_says_and_are_read(
+    folder: str, strategy: Any, beginning: str
+) -> None:
+    url = f"{folder}/sharded"
+    write_sharded(url, 1)
+    for number in (2, 3):
+        write_beside(url, number, prefix_strategy=strategy)
+        assert values(url) == (number, number)
+        assert files_of(url) == [".metadata", f"{beginning}*_0.distcp"]
+    write_sharded(url, 4)
+    assert (values(url), files_of(url)) == ((4, 4), [".metadata", "__0_*_0.distcp"])
+
+
+@one_process
+def test_a_checkpoint_in_a_folder_of_another_stays(folder: str) -> None:
+    write_beside(f"{folder}/run/last", 1, prefix_strategy=in_hex)
+    for number in (2, 3):
+        write_beside(f"{folder}/run", number, prefix_strategy=in_hex)
+    assert (values(f"{folder}/run/last"), values(f"{folder}/run")) == ((1, 1), (3, 3))
+
+
+@one_process
+def test_what_an_unfinished_save_left_in_folders_of_a_strategy_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "00").mkdir()
+    (tmp_path / "00" / "part_rest_0.distcp").touch()
+    (tmp_path / ".metadata").write_bytes(b"of no pickle")
+    write_beside(str(tmp_path), 1, prefix_strategy=in_hex)
+    assert (values(str(tmp_path)), files_of(str(tmp_path))) == ((1, 1), [".metadata", "00/part_*_0.distcp"])
+
+
+def test_prefixes_differ_first_in_their_first_digit(monkeypatch: pytest.MonkeyPatch) -> None:
+    hexadecimal = checkpoint.HexPrefixes(least_length=1, count=257)
+    assert [hexadecimal(rank) for rank in (0, 1, 16, 256, 257)] == [
+        "000/__0_", "100/__1_", "010/__16_", "001/__256_", "000/__257_"
+    ]  # fmt: skip
+    assert checkpoint.BinaryPrefixes(least_length=2)(7) == "00/__7_"
+    of_eight = Namespace(is_initialized=lambda: True, get_world_size=lambda: 8)
+    monkeypatch.setattr("penstock.checkpoint.prefixes.distributed", of_eight)
+    assert checkpoint.BinaryPrefixes(least_length=2)(6) == "011/__6_"
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "said"),
+    [
+        (["../a_"], "names of folders below the checkpoint, and not '../a_'"),
+        (["/a_"], "names of folders below the checkpoint, and not '/a_'"),
+        (["a/", "b/", "a/"], r"gives 'a/' to the ranks 0 and 2: put the rank at its end, as in f'a/__\{rank\}_'"),
+        ([None], "must return text, such as 'shard1/__0_', and returned None"),
+    ],
+)
+def test_a_prefix_that_would_lose_files_is_refused(tmp_path: Path, prefixes: list[Any], said: str) -> None:
+    writer = StorageWriter(tmp_path, prefix_strategy=prefixes.__getitem__)
+    with pytest.raises((TypeError, ValueError), match=said):
+        writer.prepare_global_plan([writer.prepare_local_plan(dcp.SavePlan([])) for _ in prefixes])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"thread_count": 0}, "thread_count must be at least 1"),
+        ({"prefix_strategy": "shard"}, "prefix_strategy must be a function of the rank, and is 'shard'"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_refused_by_the_writer(arguments: Any, said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        StorageWriter("memory://run", **arguments)
+
+
+def test_prefixes_that_cannot_be_are_refused() -> None:
+    for prefixes in ([], "shard"):
+        with pytest.raises(ValueError, match="prefixes must be a list of at least one"):
+            checkpoint.RoundRobinPrefixes(prefixes)
+    with pytest.raises(ValueError, match="count must be at least 1"):
+        checkpoint.HexPrefixes(count=0)
+    with pytest.raises(TypeError, match="epoch must be a whole number"):
+        checkpoint.BinaryPrefixes(epoch="5")  # type: ignore[arg-type]
+
+
+@one_process
+def test_several_threads_write_files_of_which_none_is_lost(folder: str) -> None:
+    state = {f"weight{number}": torch.full((MIB,), float(number)) for number in range(5)}
+    dcp.save({**state, "step": 1}, storage_writer=StorageWriter(f"{folder}/sharded", thread_count=3))
+    assert files_of(f"{folder}/sharded") == [".metadata", *(f"__0_*_{number}.distcp" for number in range(3))]
+    read = {name: torch.zeros(MIB) for name in state}
+    dcp.load(read, storage_reader=StorageReader(f"{folder}/sharded"))
+    assert all(torch.equal(read[name], state[name]) for name in state)
+
+
+@one_process
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # torch lets its threads die
+def test_a_thread_that_fails_leaves_the_earlier_checkpoint(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sharded(f"{folder}/sharded", 1)
+    inner, failed = sharded.writing, threading.Event()
+
+    def broken(url: str, options: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            assert failed.wait(30)
+            return inner(url, options)
+        failed.set()
+        raise ConnectionError("the network is down")
+
+    monkeypatch.setattr(sharded, "writing", broken)
+    with pytest.raises(dcp.CheckpointException, match="the network is down"):
+        write_beside(f"{folder}/sharded", 2, thread_count=2)
+    assert values(f"{folder}/sharded") == (1, 1)
 
 
 IN_RANKS = """
