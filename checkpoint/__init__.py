@@ -17,6 +17,7 @@ True
 
 from typing import TYPE_CHECKING, Any
 
+from .lightning import LightningCheckpoint
 from .prefixes import BinaryPrefixes, HexPrefixes, RoundRobinPrefixes
 from .states import load, save
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BinaryPrefixes",
     "HexPrefixes",
+    "LightningCheckpoint",
     "RoundRobinPrefixes",
     "StorageReader",
     "StorageWriter",

@@ -6,7 +6,7 @@ import io
 import os
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import opened_zip, read_verified
 from .files import reading, writing
 
-__all__ = ["load", "save"]
+__all__ = ["load", "read_checked", "save"]
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 
@@ -104,8 +104,16 @@ def load(
 
 
 def _read_states(file: IO[bytes], shown: str, map_location: Any, max_bytes: int) -> dict[str, Any]:
+    states = read_checked(file, shown, partial(_load_verified, map_location=map_location, max_bytes=max_bytes))
+    if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
+        raise ValueError(f"{shown} is not a checkpoint of states by name: it holds a {type(states).__name__}")
+    return states
+
+
+def read_checked(file: IO[bytes], shown: str, load: Callable[[IO[bytes]], Any]) -> Any:
+    """Return what a function loads from a checkpoint; errors name the file, and say what is wrong with it."""
     try:
-        states = _load_verified(file, map_location, max_bytes)
+        return load(file)
     except Transient:
         raise
     except Exception as error:
@@ -115,9 +123,6 @@ def _read_states(file: IO[bytes], shown: str, map_location: Any, max_bytes: int)
             raise ValueError(f"{shown} is corrupt: {error}") from error
         add_note(error, f"when the checkpoint {shown} was read")
         raise
-    if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
-        raise ValueError(f"{shown} is not a checkpoint of states by name: it holds a {type(states).__name__}")
-    return states
 
 
 def _flaw(file: IO[bytes]) -> str:

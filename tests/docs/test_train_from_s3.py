@@ -71,4 +71,7 @@ def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
     state = {"weight": torch.zeros(2, 2)}
     dcp.load(state, storage_reader=ps.checkpoint.StorageReader(f"{images}/sharded"))
     assert torch.equal(state["weight"], model.weight)
+
+    made("S3LightningCheckpoint").save_checkpoint({"epoch": 1}, f"{images}/last.ckpt")
+    assert ps.checkpoint.LightningCheckpoint().load_checkpoint(f"{images}/last.ckpt") == {"epoch": 1}
     assert not right
