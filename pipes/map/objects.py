@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy, OnError, add_error_context, expect_whole, functional_datapipe
+from ...storage.addresses import address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
@@ -19,11 +20,35 @@ from ..bases.ahead.fetching import Fetching
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ObjectReader"]
+__all__ = ["NamedObject", "ObjectReader"]
+
+R = TypeVar("R")
+
+
+class NamedObject(NamedTuple):
+    """The URL of an object and its bytes: a pair, as `routed_decode` takes them.
+
+    >>> item = NamedObject("s3://bucket/images/0.png", b"")
+    >>> item.bucket, item.key
+    ('bucket', 'images/0.png')
+    """
+
+    url: str
+    content: bytes
+
+    @property
+    def bucket(self) -> str:
+        """The bucket, or the host of a URL of the web; empty for a path."""
+        return address_of(self.url, {}).bucket
+
+    @property
+    def key(self) -> str:
+        """The name within the bucket; a path as it is."""
+        return address_of(self.url, {}).key
 
 
 @functional_datapipe(None)
-class ObjectReader(Fetching[bytes]):
+class ObjectReader(Fetching[R]):
     """Give the bytes of objects by URL: `dp[i]` reads the object at `urls[i]`.
 
     Take it to read objects by index, in any order; `load_files_by_s3` reads them in the order of a chain of URLs.
@@ -31,6 +56,8 @@ class ObjectReader(Fetching[bytes]):
     obstore reads S3 (`s3://bucket/key`), Google Cloud Storage (`gs://`), Azure (`az://`), the web and local files;
     fsspec reads other URLs. Up to `workers` threads read several items at once for `__getitems__`, which torch's
     loaders and `batch` use.
+
+    With `with_name`, an item is a `NamedObject`: a pair of `url` and `content`, with `bucket` and `key`.
 
     `on_error` is `"raise"` or a `Retry`: items read by index cannot be left out. Without a `Retry`, a read is retried
     five times where the connection or the server fails. `storage_options` are named as those of s3fs: `anon`,
@@ -45,6 +72,9 @@ class ObjectReader(Fetching[bytes]):
     >>> dp = ObjectReader(["memory://shelf/a.txt", "memory://shelf/b.txt"])  # or s3://…
     >>> dp[1], len(dp), dp.__getitems__([1, 0])
     (b'two', 2, [b'two', b'one'])
+    >>> item = ObjectReader(["memory://shelf/a.txt"], with_name=True)[0]
+    >>> item.bucket, item.key, item.content
+    ('shelf', 'a.txt', b'one')
     """
 
     traits = ("expensive",)
@@ -52,10 +82,33 @@ class ObjectReader(Fetching[bytes]):
     payload = ("urls",)
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", **IN_STORAGE_OPTIONS}
 
+    @overload
+    def __init__(
+        self: ObjectReader[bytes],
+        urls: Sequence[str],
+        *,
+        with_name: Literal[False] = False,
+        workers: int = 16,
+        on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ObjectReader[NamedObject],
+        urls: Sequence[str],
+        *,
+        with_name: Literal[True],
+        workers: int = 16,
+        on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None: ...
+
     def __init__(
         self,
         urls: Sequence[str],
         *,
+        with_name: bool = False,
         workers: int = 16,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
@@ -64,6 +117,7 @@ class ObjectReader(Fetching[bytes]):
             raise TypeError(f"urls must be a sequence of URLs, such as a list, and is {urls!r:.100}")
         expect_whole("workers", workers)
         self.urls = urls
+        self.with_name = with_name
         self.workers = workers
         self.on_error = on_error
         self.error_policy = ErrorPolicy(trying_again(on_error), can_skip=False)
@@ -74,12 +128,19 @@ class ObjectReader(Fetching[bytes]):
             if type(index) is slice:
                 return self._sliced(index)
             return self._read(self._url(index))
+    def __getitem__(self, index: Any) -> R:
+        try:
+            item: R = self._read(self._url(index))
+            return item
         except Exception as error:
             add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[Any]) -> list[bytes]:
         wanted = [(index, self._url(index)) for index in indices]
+    def _fetch(self, indices: list[Any]) -> list[R]:
+        urls = [*map(self._url, indices)]
+        items: list[Any] = [None] * len(urls)
         # A policy per call: a failed object ends the retries of this call, not those of later calls.
         policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.error_policy)
         read: Callable[[str], Any] = policy.wrap(self._attempt)
@@ -94,6 +155,21 @@ class ObjectReader(Fetching[bytes]):
 
         patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
         return map_in_threads(read_one, wanted, self.workers, "penstock-objects", patience, policy.give_up)
+        threads = Threads(lambda: read, min(self.workers, len(urls)), "penstock-objects", patience)
+        try:
+            for place, url in enumerate(urls):
+                threads.submit(place, url)
+            for _ in urls:
+                number, item, error = threads.arrivals.get()
+                assert number is not None  # threads have no start-up that could fail
+                if error is not None:
+                    add_error_context(error, self, indices[number])
+                    raise error
+                items[number] = item
+        finally:
+            policy.give_up()
+            threads.stop()
+        return items
 
     def _url(self, index: Any) -> str:
         number = operator.index(index)
@@ -102,12 +178,13 @@ class ObjectReader(Fetching[bytes]):
         return checked_path(self.urls[number])
 
     @cached_property
-    def _read(self) -> Callable[[str], bytes]:
+    def _read(self) -> Callable[[str], Any]:
         read: Callable[[str], Any] = self.error_policy.wrap(self._attempt)
         return read
 
-    def _attempt(self, url: str) -> bytes:
-        return read_whole(url, self.storage_options)
+    def _attempt(self, url: str) -> bytes | NamedObject:
+        content = read_whole(url, self.storage_options)
+        return NamedObject(url, content) if self.with_name else content
 
     def __len__(self) -> int:
         return len(self.urls)

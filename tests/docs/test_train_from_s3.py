@@ -55,7 +55,9 @@ def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
     read = [(url, stream.read()) for url, stream in made("S3IterableDataset.from_prefix")]
     assert len(read) == 18
     urls = [url for url, _ in read]
-    assert [*made("S3MapDataset.from_objects", urls=urls)] == [content for _, content in read]
+    named = [*made("S3MapDataset.from_objects", urls=urls)]
+    assert named == read
+    assert [f"s3://{item.bucket}/{item.key}" for item in named] == urls
 
     dp = IterableWrapper(range(6))
     with made("DataLoader", dp=dp.sharding_filter()) as loader:

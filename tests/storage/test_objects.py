@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.map import ObjectReader
+from penstock.pipes.map.objects import NamedObject
 from penstock.testing import check_operator
 from s3 import S3Server
 
@@ -93,6 +95,41 @@ def test_wrong_arguments_and_indices_are_errors(use: Any, error: type[Exception]
 
 
 @pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("bucket")
+def test_an_item_has_the_name_of_its_object() -> None:
+    dp = ObjectReader(URLS, with_name=True)
+    assert (dp[3].bucket, dp[3].key, dp[3].url, dp[3].content) == ("objects", "3", "s3://objects/3", b"333")
+    items = next(iter(dp.batch(3)))
+    assert [(item.key, item.content) for item in items] == [("0", b""), ("1", b"1"), ("2", b"22")]
+    assert pickle.loads(pickle.dumps(items)) == items
+    with ps.DataLoader2(dp.to_iter_datapipe(), reading_service=ps.MultiProcessingReadingService(0)) as loader:
+        assert [item.key for item in loader] == [str(number) for number in range(20)]
+
+
+def test_an_item_with_a_name_is_decoded_by_its_extension(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("a.txt", "b.json")]
+    for path in paths:
+        Path(path).write_bytes(b"12")
+    assert [*ObjectReader(paths, with_name=True).to_iter_datapipe().routed_decode()] == [
+        (paths[0], "12"), (paths[1], 12)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("url", "bucket", "key"),
+    [
+        ("s3a://anonymous@b/folder//a", "b", "folder//a"),
+        ("gs://b/a b.txt", "b", "a b.txt"),
+        ("https://host/folder/a", "host", "folder/a"),
+        ("/folder/a", "", "/folder/a"),
+        ("zip://a.txt::s3://b/c.zip", "", "zip://a.txt::s3://b/c.zip"),
+    ],
+)
+def test_the_name_of_an_object_has_the_parts_of_its_address(url: str, bucket: str, key: str) -> None:
+    item = NamedObject(url, b"")
+    assert (item.bucket, item.key, tuple(item)) == (bucket, key, (url, b""))
+
+
 def test_what_fails_for_a_while_is_tried_again_and_counted(fault_proxy: FaultProxy) -> None:
     fault_proxy.play(Fault("status", times=2))
     dp: Any = ObjectReader(URLS, on_error=ps.Retry(2, backoff=0, errors=ConnectionError))
