@@ -42,6 +42,12 @@ GROUPS: dict[str, tuple[str, str]] = {
         "their folders. `read_images` and `read_text` yield a dict for each image or line. The others yield columns, "
         "batch by batch.",
         "read_parquet read_csv read_json read_ipc read_orc read_numpy read_images read_text load_parquet_as_df",
+    "Read tables, images, videos, text and arrays": (
+        "`ps.read_parquet(url)` and its like list the files, too. `ps.read_image_folder(url)` labels images by their "
+        "folders. `read_images`, `read_videos` and `read_text` yield a dict for each image, clip or line. The others "
+        "yield columns, batch by batch.",
+        "read_parquet read_csv read_json read_ipc read_orc read_numpy read_images read_videos read_text "
+        "load_parquet_as_df",
     ),
     "Turn columns into tensors, and back": (
         "`to_tensors` makes dicts of tensors. `rebatch` sets how many rows are in each, before or after.",

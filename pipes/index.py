@@ -90,6 +90,7 @@ OPERATORS = {
     "iter.read_orc": "penstock.pipes.iter.read_columns:OrcReader",
     "iter.read_parquet": "penstock.pipes.iter.read_columns:ParquetReader",
     "iter.read_text": "penstock.pipes.iter.read_files:TextReader",
+    "iter.read_videos": "penstock.pipes.iter.read_videos:VideoReader",
     "iter.readlines": "penstock.pipes.iter.lines:LineReader",
     "iter.rebatch": "penstock.pipes.iter.rebatch:Rebatcher",
     "iter.rename_columns": "penstock.pipes.iter.select_columns:ColumnRenamer",

@@ -47,6 +47,7 @@ import penstock.pipes.iter.random_split
 import penstock.pipes.iter.rar
 import penstock.pipes.iter.read_columns
 import penstock.pipes.iter.read_files
+import penstock.pipes.iter.read_videos
 import penstock.pipes.iter.rebatch
 import penstock.pipes.iter.repeat
 import penstock.pipes.iter.row_groups
@@ -1096,13 +1097,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
         or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. A file
         or folder of the very name comes before a pattern; a key of S3 that begins with a slash is no pattern. `kind` is
-        `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders,
-        files with the endings of the kind are listed, in upper or lower case:
+        `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"videos"`, `"text"` or `"numpy"`. In a folder and its
+        subfolders, files with the endings of the kind are listed, in upper or lower case:
 
         - `"parquet"`: parquet, parq, pq
         - `"csv"`: csv, tsv; `"json"`: json, jsonl, ndjson; each also with gz, bz2, zst or lz4 after it
         - `"ipc"`: arrow, arrows, feather, ipc; `"orc"`: orc
         - `"images"`: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm
+        - `"videos"`: mp4, m4v, mov, mkv, webm, avi, mpg, mpeg, ogv, wmv
         - `"text"`: txt; `"numpy"`: npy, npz
 
         Other files are left out. `stats()` counts them as skipped, and names the last ones: a pattern lists them. Files and
@@ -2551,6 +2553,50 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def read_videos(
+        self: collections.abc.Iterable[str],
+        include_paths: bool = False,
+        *,
+        frames: int | None = None,
+        seconds: float | None = None,
+        stride: int = 1,
+        drop_last: bool = False,
+        audio: bool = False,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_videos.VideoReader:
+        """Yield a dict for each clip of each video: its frames as `"video"`, and their times as `"pts"`.
+
+        `"video"` is a tensor of `torch.uint8` and shape (frames, 3, height, width), `"pts"` one of float64 with the seconds
+        at which each frame begins. With `audio`, a dict has the sound of the clip, too: `"audio"`, a tensor of float32 and
+        shape (channels, samples), and its `"sample_rate"`. With `include_paths` it has the `"path"`.
+
+        A clip has `frames` frames, of which each is the `stride`-th after the one before. With `seconds` in place of
+        `frames`, a clip has the frames that begin within so many seconds; of these, each `stride`-th. Clips follow each
+        other without overlap. The last one is shorter where the video ends; `drop_last` leaves it out.
+
+        torchcodec decodes, with ffmpeg: the frames are exactly those of ffmpeg. It finds all frames when a video is opened,
+        for which it reads the file once: put `cache_files` before it for long files in an object store. A resumed pass goes
+        on at the exact clip, by seeking. Takes paths and URLs of fsspec; `storage_options` are options of the file system.
+        `on_error` handles a video that cannot be read or decoded; clips already yielded stay.
+
+        Raises FileNotFoundError for a missing file, and OSError for one that is no video, is corrupt, or has no sound where
+        `audio` is asked for. A Matroska file that was cut ends with its last whole frame. At construction, raises
+        ImportError where torchcodec or ffmpeg is missing.
+
+        >>> import os, tempfile
+        >>> import torch
+        >>> from torchcodec.encoders import VideoEncoder
+        >>> path = os.path.join(tempfile.mkdtemp(), "dark.mp4")
+        >>> VideoEncoder(torch.zeros(6, 3, 16, 16, dtype=torch.uint8), frame_rate=4).to_file(path)
+        >>> dp = IterableWrapper([path]).read_videos(frames=4)
+        >>> [(clip["video"].shape, clip["pts"].tolist()) for clip in dp]
+        [(torch.Size([4, 3, 16, 16]), [0.0, 0.25, 0.5, 0.75]), (torch.Size([2, 3, 16, 16]), [1.0, 1.25])]
+        >>> [len(clip["pts"]) for clip in IterableWrapper([path]).read_videos(seconds=0.5)]
+        [2, 2, 2]
+        """
+        ...
+
     def readlines(
         self: collections.abc.Iterable[tuple[str, typing.IO[typing.Any]]],
         *,
@@ -2675,6 +2721,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         What is decompressed, and arrays of `npz` and `pt` files, may have `max_bytes`, or a hundred times the bytes of the
         file if that is more.
+
+        `decode_video` and `decode_audio`, in the same module, are handlers to add: `routed_decode("torch", decode_video)`.
 
         `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
         key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["EXTENSIONS", "IMAGES"]
+__all__ = ["EXTENSIONS", "IMAGES", "SOUNDS", "VIDEOS"]
 
 _OF_IMAGES = "png jpg jpeg jpe jfif bmp gif tif tiff webp pbm pgm pnm ppm"
-IMAGES = tuple(f".{name}" for name in _OF_IMAGES.split())
+_OF_VIDEOS = "mp4 m4v mov mkv webm avi mpg mpeg ogv wmv"
+_OF_SOUNDS = "wav flac mp3 ogg oga opus m4a aac aiff"
+IMAGES, VIDEOS, SOUNDS = (tuple(f".{name}" for name in names.split()) for names in (_OF_IMAGES, _OF_VIDEOS, _OF_SOUNDS))
 
 
 def _also_packed(*extensions: str) -> tuple[str, ...]:
@@ -19,6 +21,7 @@ EXTENSIONS = {
     "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
     "orc": (".orc",),
     "images": IMAGES,
+    "videos": VIDEOS,
     "text": (".txt",),
     "numpy": (".npy", ".npz"),
 }

@@ -91,6 +91,7 @@ from penstock.pipes.iter.read_columns import ParquetReader as ParquetReader
 from penstock.pipes.iter.read_files import ImageReader as ImageReader
 from penstock.pipes.iter.read_files import NumpyReader as NumpyReader
 from penstock.pipes.iter.read_files import TextReader as TextReader
+from penstock.pipes.iter.read_videos import VideoReader as VideoReader
 from penstock.pipes.iter.rebatch import Rebatcher as Rebatcher
 from penstock.pipes.iter.rebatch import RowReader as RowReader
 from penstock.pipes.iter.rebatch import RowShuffler as RowShuffler

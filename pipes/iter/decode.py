@@ -24,16 +24,22 @@ from ..files.extensions import IMAGES
 from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
 from ..files.numpy_files import arrays_in, is_npy
 from ..files.tenbin import from_tenbin
+from ..files.extensions import IMAGES, SOUNDS, VIDEOS
+from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
+from ..files.numpy_files import arrays_in, is_npy
+from ..files.videos import frames_of, raising_os_error, sound_of
 
 __all__ = [
     "Handler",
     "ImageDecoder",
     "RoutedDecoder",
+    "decode_audio",
     "decode_json",
     "decode_number",
     "decode_numpy",
     "decode_text",
     "decode_torch",
+    "decode_video",
     "default_handlers",
     "extension_extract_fn",
 ]
@@ -124,6 +130,36 @@ def decode_torch(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any
         return read_verified(io.BytesIO(data), load, max_bytes)
     except zipfile.BadZipFile as error:
         raise ValueError(f"the file is cut or corrupt: {error}") from error
+
+
+def decode_video(extension: str, data: bytes) -> dict[str, Any] | None:
+    """Return all frames of a video as `"video"`, and their times as `"pts"`, as `read_videos` does of a clip.
+
+    Extensions: mp4, m4v, mov, mkv, webm, avi, mpg, mpeg, ogv, wmv. It is no default handler: give it to
+    `routed_decode`, for short videos. Raises OSError for what is no video, and ImportError without torchcodec.
+
+    >>> dp = IterableWrapper([("a.mp4", b"")]).routed_decode("torch", decode_video, decode_audio)
+    """
+    if f".{extension}" not in VIDEOS:
+        return None
+    video = frames_of(data)
+    with raising_os_error("video"):
+        found = video.get_frames_in_range(0, video.metadata.num_frames)
+    return {"video": found.data, "pts": found.pts_seconds}
+
+
+def decode_audio(extension: str, data: bytes) -> dict[str, Any] | None:
+    """Return the sound of a file as `"audio"`, float32 of shape (channels, samples), and its `"sample_rate"`.
+
+    Extensions: wav, flac, mp3, ogg, oga, opus, m4a, aac, aiff. It is no default handler: give it to `routed_decode`.
+    Raises OSError for what is no sound, and ImportError without torchcodec.
+    """
+    if f".{extension}" not in SOUNDS:
+        return None
+    sound = sound_of(data)
+    with raising_os_error("sound"):
+        found = sound.get_all_samples()
+    return {"audio": found.data, "sample_rate": found.sample_rate}
 
 
 @dataclass(frozen=True)
@@ -222,6 +258,8 @@ class RoutedDecoder(OneToOne[Any]):
 
     What is decompressed, and arrays of `npz` and `pt` files, may have `max_bytes`, or a hundred times the bytes of the
     file if that is more.
+
+    `decode_video` and `decode_audio`, in the same module, are handlers to add: `routed_decode("torch", decode_video)`.
 
     `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
     key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.

@@ -37,13 +37,14 @@ class TableFileLister(Lister):
     Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
     or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. A file
     or folder of the very name comes before a pattern; a key of S3 that begins with a slash is no pattern. `kind` is
-    `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder and its subfolders,
-    files with the endings of the kind are listed, in upper or lower case:
+    `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"videos"`, `"text"` or `"numpy"`. In a folder and its
+    subfolders, files with the endings of the kind are listed, in upper or lower case:
 
     - `"parquet"`: parquet, parq, pq
     - `"csv"`: csv, tsv; `"json"`: json, jsonl, ndjson; each also with gz, bz2, zst or lz4 after it
     - `"ipc"`: arrow, arrows, feather, ipc; `"orc"`: orc
     - `"images"`: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm
+    - `"videos"`: mp4, m4v, mov, mkv, webm, avi, mpg, mpeg, ogv, wmv
     - `"text"`: txt; `"numpy"`: npy, npz
 
     Other files are left out. `stats()` counts them as skipped, and names the last ones: a pattern lists them. Files and

@@ -1,4 +1,4 @@
-"""Functions that list, shard and read image, text or array files."""
+"""Functions that list, shard and read image, video, text or array files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ...storage.streaming.decompression_limit import LINE_BYTES, MAX_BYTES
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
+from ..iter.read_videos import VideoReader
 from .columns import Paths, files_of
 
-__all__ = ["read_image_folder", "read_images", "read_numpy", "read_text"]
+__all__ = ["read_image_folder", "read_images", "read_numpy", "read_text", "read_videos"]
 
 
 @takes_old_names(max_workers="workers")
@@ -174,6 +175,47 @@ def read_numpy(
         include_paths,
         workers=workers,
         max_bytes=max_bytes,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+@takes_only()
+def read_videos(
+    paths: Paths,
+    include_paths: bool = False,
+    *,
+    frames: int | None = None,
+    seconds: float | None = None,
+    stride: int = 1,
+    drop_last: bool = False,
+    audio: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> VideoReader:
+    """Return a chain that yields a dict for each clip of videos: its frames, their times, and its sound with `audio`.
+
+    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_videos`. Readers share the
+    files.
+
+    >>> import os, tempfile
+    >>> import torch
+    >>> import penstock as ps
+    >>> from torchcodec.encoders import VideoEncoder
+    >>> folder = tempfile.mkdtemp()
+    >>> dark = torch.zeros(6, 3, 16, 16, dtype=torch.uint8)
+    >>> VideoEncoder(dark, frame_rate=4).to_file(os.path.join(folder, "dark.mp4"))
+    >>> [clip["video"].shape for clip in ps.read_videos(folder, frames=2, stride=2)]
+    [torch.Size([2, 3, 16, 16]), torch.Size([1, 3, 16, 16])]
+    """
+    return VideoReader(
+        files_of(paths, "videos", storage_options, on_error).sharding_filter(),
+        include_paths,
+        frames=frames,
+        seconds=seconds,
+        stride=stride,
+        drop_last=drop_last,
+        audio=audio,
         storage_options=storage_options,
         on_error=on_error,
     )

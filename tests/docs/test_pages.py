@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import videos
 from penstock.cli import main
 from ranks import run_programs
 from watched import Watched, watched_program
@@ -34,6 +35,8 @@ def run_block(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_code_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "torchcodec" in block and videos.LACKING:
+        pytest.skip(videos.LACKING)
     # Other processes, or plain pickles, import its module; or it changes Penstock for the rest of the process.
     if any(sign in block for sign in ("__main__", "check_dataset(", "compat.install()")):
         (tmp_path / "block.py").write_text(watched_program(block))

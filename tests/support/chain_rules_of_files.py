@@ -33,6 +33,7 @@ import torch
 from PIL import Image
 
 from archives import tar_of
+import videos
 from chain_rules import FOLDERS, flag, mark, of, root, small, step
 from penstock.registry import operators
 
@@ -54,6 +55,8 @@ TABLES = {
     "txt": lambda table, path: Path(path).write_text("\n".join(map(str, table["id"].to_pylist()))),
     "tar": lambda table, path: Path(path).write_bytes(tar_of({f"{x}.cls": b"1" for x in table["id"].to_pylist()}, "")),
 }
+if not videos.LACKING:
+    TABLES["mp4"] = lambda table, path: videos.write_grey(path, len(table))
 
 
 def _lay_out(folder: Path) -> None:
@@ -454,6 +457,13 @@ def read_text(dp: Any) -> Any:
 @step()
 def read_images(dp: Any) -> Any:
     return dp.map(path_of("png")).read_images(workers=2)
+
+
+if not videos.LACKING:
+
+    @step(small(1, 3), grows=3)
+    def read_videos(dp: Any, frames: int) -> Any:
+        return dp.map(path_of("mp4")).read_videos(frames=frames)
 
 
 @step(small(0, 2), gives="columns")
