@@ -109,7 +109,11 @@ def test_a_distributed_checkpoint_is_saved_and_loaded(bucket: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
     saved = model[0].bias.tolist()
 
-    s3_storage_writer = S3StorageWriter(region=REGION, path=CHECKPOINT_URI)
+    s3_storage_writer = S3StorageWriter(
+        region=REGION,
+        path=CHECKPOINT_URI,
+        thread_count=8,  # optional; number of IO threads to use to write
+    )
     DCP.save(
         state_dict=model.state_dict(),
         storage_writer=s3_storage_writer,
