@@ -15,9 +15,9 @@ from .pipes.sources.files import read_image_folder as read_image_folder
 from .pipes.sources.files import read_images as read_images
 from .pipes.sources.files import read_numpy as read_numpy
 from .pipes.sources.files import read_text as read_text
+from .pipes.sources.files import read_videos as read_videos
 from .pipes.sources.iceberg import read_iceberg as read_iceberg
 from .pipes.sources.lance import read_lance as read_lance
-from .pipes.sources.files import read_videos as read_videos
 from .pipes.sources.ray_data import from_ray_dataset as from_ray_dataset
 from .pipes.sources.sql import read_sql as read_sql
 from .pipes.sources.tables import from_arrow as from_arrow

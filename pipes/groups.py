@@ -36,16 +36,11 @@ GROUPS: dict[str, tuple[str, str]] = {
         "webdataset routed_decode readlines lines_to_paragraphs parse_csv_as_dict parse_csv parse_json "
         "parse_json_files load_from_tfrecord read_from_stream",
     ),
-    "Read tables, images, text and arrays": (
+    "Read tables, images, videos, text and arrays": (
         "`ps.read_parquet(url)` and its like list the files, too. `ps.read_delta`, `read_iceberg` and `read_lance` "
         "read tables with versions, `ps.read_sql` queries of databases. `ps.read_image_folder(url)` labels images by "
-        "their folders. `read_images` and `read_text` yield a dict for each image or line. The others yield columns, "
-        "batch by batch.",
-        "read_parquet read_csv read_json read_ipc read_orc read_numpy read_images read_text load_parquet_as_df",
-    "Read tables, images, videos, text and arrays": (
-        "`ps.read_parquet(url)` and its like list the files, too. `ps.read_image_folder(url)` labels images by their "
-        "folders. `read_images`, `read_videos` and `read_text` yield a dict for each image, clip or line. The others "
-        "yield columns, batch by batch.",
+        "their folders. `read_images`, `read_videos` and `read_text` yield a dict for each image, clip or line. The "
+        "others yield columns, batch by batch.",
         "read_parquet read_csv read_json read_ipc read_orc read_numpy read_images read_videos read_text "
         "load_parquet_as_df",
     ),

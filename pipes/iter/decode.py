@@ -20,13 +20,10 @@ from ...storage.streaming.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
 from ..files.compression import KINDS, decompressed
-from ..files.extensions import IMAGES
-from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
-from ..files.numpy_files import arrays_in, is_npy
-from ..files.tenbin import from_tenbin
 from ..files.extensions import IMAGES, SOUNDS, VIDEOS
 from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
 from ..files.numpy_files import arrays_in, is_npy
+from ..files.tenbin import from_tenbin
 from ..files.videos import frames_of, raising_os_error, sound_of
 
 __all__ = [

@@ -123,29 +123,22 @@ class ObjectReader(Fetching[R]):
         self.error_policy = ErrorPolicy(trying_again(on_error), can_skip=False)
         self.storage_options = Options(storage_options)
 
-    def __getitem__(self, index: Any) -> bytes | Any:
+    def __getitem__(self, index: Any) -> R | Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)
             return self._read(self._url(index))
-    def __getitem__(self, index: Any) -> R:
-        try:
-            item: R = self._read(self._url(index))
-            return item
         except Exception as error:
             add_error_context(error, self, index)
             raise
 
-    def _fetch(self, indices: list[Any]) -> list[bytes]:
-        wanted = [(index, self._url(index)) for index in indices]
     def _fetch(self, indices: list[Any]) -> list[R]:
-        urls = [*map(self._url, indices)]
-        items: list[Any] = [None] * len(urls)
+        wanted = [(index, self._url(index)) for index in indices]
         # A policy per call: a failed object ends the retries of this call, not those of later calls.
         policy = ErrorPolicy(trying_again(self.on_error), can_skip=False, counted_by=self.error_policy)
         read: Callable[[str], Any] = policy.wrap(self._attempt)
 
-        def read_one(item: tuple[Any, str]) -> bytes:
+        def read_one(item: tuple[Any, str]) -> R:
             index, url = item
             try:
                 return read(url)  # type: ignore[no-any-return]
@@ -155,21 +148,6 @@ class ObjectReader(Fetching[R]):
 
         patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
         return map_in_threads(read_one, wanted, self.workers, "penstock-objects", patience, policy.give_up)
-        threads = Threads(lambda: read, min(self.workers, len(urls)), "penstock-objects", patience)
-        try:
-            for place, url in enumerate(urls):
-                threads.submit(place, url)
-            for _ in urls:
-                number, item, error = threads.arrivals.get()
-                assert number is not None  # threads have no start-up that could fail
-                if error is not None:
-                    add_error_context(error, self, indices[number])
-                    raise error
-                items[number] = item
-        finally:
-            policy.give_up()
-            threads.stop()
-        return items
 
     def _url(self, index: Any) -> str:
         number = operator.index(index)

@@ -113,7 +113,9 @@ def _batches(table: Table, task: FileScanTask, schema: Schema, columns: Sequence
     from pyiceberg.expressions import AlwaysTrue  # type: ignore[import-not-found, unused-ignore]
     from pyiceberg.io.pyarrow import ArrowScan  # type: ignore[import-not-found, unused-ignore]
 
-    return ArrowScan(table.metadata, table.io, schema.select(*columns), AlwaysTrue()).to_record_batches([task])
+    scan = ArrowScan(table.metadata, table.io, schema.select(*columns), AlwaysTrue())
+    batches: Iterable[pa.RecordBatch] = scan.to_record_batches([task])
+    return batches
 
 
 def _plain(schema: Schema) -> pa.Schema:

@@ -32,8 +32,8 @@ import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
-from archives import tar_of
 import videos
+from archives import tar_of
 from chain_rules import FOLDERS, flag, mark, of, root, small, step
 from penstock.registry import operators
 
