@@ -2577,8 +2577,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         torchcodec decodes, with ffmpeg: the frames are exactly those of ffmpeg. It finds all frames when a video is opened,
         for which it reads the file once: put `cache_files` before it for long files in an object store. A resumed pass goes
-        on at the exact clip, by seeking. Takes paths and URLs of fsspec; `storage_options` are options of the file system.
-        `on_error` handles a video that cannot be read or decoded; clips already yielded stay.
+        on at the exact clip, by seeking. Two minutes of sound are in memory. Takes paths and URLs of fsspec;
+        `storage_options` are options of the file system. `on_error` handles a video that cannot be read or decoded; clips
+        already yielded stay.
 
         Raises FileNotFoundError for a missing file, and OSError for one that is no video, is corrupt, or has no sound where
         `audio` is asked for. A Matroska file that was cut ends with its last whole frame. At construction, raises

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Clips", "codec", "frames_of", "raising_os_error", "sound_of"]
+__all__ = ["Clips", "SoundTrack", "codec", "end_of", "frames_of", "raising_os_error", "sound_of"]
 
 _MEND = (
     'pip install "penstock[video]" for torch 2.11 or later, and install ffmpeg with its shared libraries, as by '
@@ -21,6 +21,9 @@ _MEND = (
 
 _ROUNDING = 1e-6
 """Seconds by which the beginning of a frame may be off: 3 × 0.1 is more than 0.3."""
+
+_SOUND_AT_ONCE = 120.0
+"""Seconds of sound that are kept: 46 MB of stereo at 48 kHz."""
 
 
 def codec() -> Any:
@@ -50,10 +53,47 @@ def frames_of(file: Any) -> Any:
         return codec().VideoDecoder(file)
 
 
+def end_of(video: Any) -> float:
+    """Return the time at which the last frame of a video ends, in seconds."""
+    return float(video.metadata.end_stream_seconds)
+
+
 def sound_of(file: Any) -> Any:
     """Return a decoder of the sound in a stream or in bytes."""
     with raising_os_error("sound"):
         return codec().AudioDecoder(file)
+
+
+class SoundTrack:
+    """The sound of a video, read forwards.
+
+    torchcodec decodes sound from the start of the file for each range: one range is for many clips.
+    """
+
+    def __init__(self, decoder: Any, end: float) -> None:
+        self.rate: int = decoder.metadata.sample_rate
+        self._decoder = decoder
+        self._end = end
+        self._begin = self._until = -math.inf
+        self._samples = torch.empty(decoder.metadata.num_channels, 0)
+
+    def between(self, begin: float, end: float) -> torch.Tensor:
+        """Return the samples from one time to another, in seconds; fewer where there is no sound yet, or no more."""
+        if end > self._until:
+            self._read(begin, max(end, min(begin + _SOUND_AT_ONCE, self._end)))
+        first, last = (max(round((time - self._begin) * self.rate), 0) for time in (begin, end))
+        return self._samples[:, first:last].clone()  # not a view, with which all samples would be pickled
+
+    def _read(self, begin: float, end: float) -> None:
+        self._begin, self._until = begin, end
+        try:
+            found = self._decoder.get_samples_played_in_range(begin, end)
+        except RuntimeError as error:
+            if "No audio frames" not in str(error):
+                raise
+            self._samples = self._samples[:, :0]
+        else:
+            self._begin, self._samples = found.pts_seconds, found.data
 
 
 @dataclass
@@ -61,7 +101,7 @@ class Clips:
     """The clips of a video, by number: of `frames` frames, `stride` apart, or of `seconds`."""
 
     video: Any
-    sound: Any
+    sound: SoundTrack | None
     frames: int | None
     seconds: float | None
     stride: int
@@ -79,7 +119,10 @@ class Clips:
         with raising_os_error("video"):
             found, begin, end = self._by_frames(number) if self.seconds is None else self._by_time(number)
         clip = {"video": found.data, "pts": found.pts_seconds}
-        return clip if self.sound is None else {**clip, **self._heard(begin, end)}
+        if self.sound is None:
+            return clip
+        with raising_os_error("sound"):
+            return {**clip, "audio": self.sound.between(begin, end), "sample_rate": self.sound.rate}
 
     @cached_property
     def _all_frames(self) -> int:
@@ -91,7 +134,7 @@ class Clips:
 
     @cached_property
     def _end(self) -> float:
-        return float(self.video.metadata.end_stream_seconds)
+        return end_of(self.video)
 
     @property
     def _span(self) -> int:
@@ -118,16 +161,6 @@ class Clips:
     def _edge(self, number: int) -> float:
         assert self.seconds is not None
         return self._begin + number * self.seconds
-
-    def _heard(self, begin: float, end: float) -> dict[str, Any]:
-        metadata = self.sound.metadata
-        try:
-            samples = self.sound.get_samples_played_in_range(begin, end).data
-        except RuntimeError as error:
-            if "No audio frames" not in str(error):
-                raise
-            samples = torch.empty(metadata.num_channels, 0)  # the sound has ended before
-        return {"audio": samples, "sample_rate": metadata.sample_rate}
 
 
 @dataclass

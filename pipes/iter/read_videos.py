@@ -14,7 +14,7 @@ from ...state.replay import expect_no_fewer
 from ...storage.reading import open_to_seek
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
-from ..files.videos import Clips, codec, frames_of, sound_of
+from ..files.videos import Clips, SoundTrack, codec, end_of, frames_of, sound_of
 
 __all__ = ["VideoReader"]
 
@@ -33,8 +33,9 @@ class VideoReader(IterDataPipe[dict[str, Any]]):
 
     torchcodec decodes, with ffmpeg: the frames are exactly those of ffmpeg. It finds all frames when a video is opened,
     for which it reads the file once: put `cache_files` before it for long files in an object store. A resumed pass goes
-    on at the exact clip, by seeking. Takes paths and URLs of fsspec; `storage_options` are options of the file system.
-    `on_error` handles a video that cannot be read or decoded; clips already yielded stay.
+    on at the exact clip, by seeking. Two minutes of sound are in memory. Takes paths and URLs of fsspec;
+    `storage_options` are options of the file system. `on_error` handles a video that cannot be read or decoded; clips
+    already yielded stay.
 
     Raises FileNotFoundError for a missing file, and OSError for one that is no video, is corrupt, or has no sound where
     `audio` is asked for. A Matroska file that was cut ends with its last whole frame. At construction, raises
@@ -107,7 +108,10 @@ class VideoReader(IterDataPipe[dict[str, Any]]):
                 options: Any = {"retry": self._retry, "counted_by": self.error_policy}
                 return opened.enter_context(open_to_seek(path, self.storage_options, **options))
 
-            video, sound = frames_of(stream()), sound_of(stream()) if self.audio else None  # each seeks for itself
+            video = frames_of(stream())
+            sound = (
+                SoundTrack(sound_of(stream()), end_of(video)) if self.audio else None
+            )  # each seeks in a stream of its own
             clips = Clips(video, sound, self.frames, self.seconds, self.stride, self.drop_last)
             expect_no_fewer(first - len(clips))
             for number in range(first, len(clips)):

@@ -100,14 +100,27 @@ def test_a_last_clip_that_is_shorter_is_left_out_on_request(folder: Path) -> Non
 
 @needs_codec
 @pytest.mark.parametrize("way", [{"frames": 7}, {"seconds": 0.7}, {"frames": 3, "stride": 2}])
+@pytest.mark.parametrize("at_once", [0.05, 0.8, 120.0])
 @pytest.mark.parametrize(("name", "seconds"), [("h264.mp4", 3), ("h264.mkv", 1.2)])
-def test_the_sound_of_clips_is_that_of_ffmpeg_without_a_gap(folder: Path, name: str, seconds: float, way: Any) -> None:
+def test_the_sound_of_clips_is_that_of_ffmpeg_without_a_gap(
+    folder: Path, name: str, seconds: float, at_once: float, way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "_SOUND_AT_ONCE", at_once)
     clips = clips_of(folder / name, audio=True, **way)
     assert {clip["sample_rate"] for clip in clips} == {8000}
     sound = torch.cat([clip["audio"] for clip in clips], dim=1)
     assert sound.dtype == torch.float32
     assert sound.shape == (1, 8000 * seconds)  # the one of the video ends first: its last clips have no more
     assert torch.equal(sound, samples_by_ffmpeg(folder / name, 1)[:, : sound.shape[1]])
+
+
+@needs_codec
+def test_sound_that_begins_later_and_ends_earlier_stays_in_its_clips(tmp_path: Path) -> None:
+    late = ["-itsoffset", "0.75", *tone(1)]
+    path = by_ffmpeg(tmp_path / "a.mkv", *picture("10", 3), *late, "-c:v", "libx264", "-c:a", "pcm_s16le")
+    clips = clips_of(path, seconds=0.5, audio=True)
+    assert [clip["audio"].shape[1] for clip in clips] == [0, 2000, 4000, 2000, 0, 0]
+    assert torch.equal(torch.cat([clip["audio"] for clip in clips], dim=1), samples_by_ffmpeg(path, 1))
 
 
 def as_text(clip: dict[str, Any]) -> str:
@@ -119,12 +132,13 @@ def test_clips_of_as_many_seconds_have_as_many_samples(folder: Path) -> None:
     for seconds, count in ((0.5, 6), (0.1, 30)):
         clips = clips_of(folder / "h264.mp4", seconds=seconds, audio=True)
         assert [clip["audio"].shape[1] for clip in clips] == [8000 * seconds] * count
+        assert all(clip["audio"].untyped_storage().nbytes() == 4 * 8000 * seconds for clip in clips)
 
 
 @needs_codec
-@pytest.mark.parametrize("way", [{"frames": 16}, {"seconds": 0.4}])
+@pytest.mark.parametrize("way", [{"frames": 16}, {"seconds": 0.9, "audio": True}])
 def test_it_resumes_at_the_exact_clip(folder: Path, way: Any) -> None:
-    paths = [str(folder / name) for name in ("h264.mkv", "vp9.webm")]
+    paths = [str(folder / name) for name in ("h264.mkv", "h264.mp4")]
     assert_resumes_everywhere(lambda: IterableWrapper(paths).read_videos(**way).map(as_text), passes=1)
 
 
@@ -208,6 +222,15 @@ def test_what_is_no_video_is_an_error_that_names_it(folder: Path, tmp_path: Path
         clips_of(folder / "vp9.webm", frames=4, audio=True)
     with pytest.raises(FileNotFoundError, match=r"none\.mp4"):
         clips_of(tmp_path / "none.mp4", frames=4)
+
+
+@needs_codec
+def test_a_matroska_file_that_was_cut_ends_with_its_last_whole_frame(folder: Path, tmp_path: Path) -> None:
+    content = (folder / "h264.mkv").read_bytes()
+    (tmp_path / "cut.mkv").write_bytes(content[: len(content) // 2])
+    found = torch.cat([clip["video"] for clip in clips_of(tmp_path / "cut.mkv", frames=5)])
+    assert 0 < len(found) < 60
+    assert torch.equal(found, frames_by_ffmpeg(folder / "h264.mkv", HEIGHT, WIDTH)[: len(found)])
 
 
 @needs_codec
