@@ -43,7 +43,10 @@ def raising_os_error(what: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, IndexError) as error:
-        reason = str(error).partition("\n")[0].rpartition(".cpp:")[2].partition(", ")[2] or "it has none"
+        text = str(error).partition("\n")[0]
+        reason = text.rpartition(".cpp:")[2].partition(", ")[2] or text
+        if "stream is unknown" in reason:
+            reason = f"the file has no {what}"
         raise OSError(f"ffmpeg finds no {what} that it can decode: {reason}") from error
 
 

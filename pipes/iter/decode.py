@@ -139,7 +139,7 @@ def decode_video(extension: str, data: bytes) -> dict[str, Any] | None:
     """
     if f".{extension}" not in VIDEOS:
         return None
-    video = frames_of(data)
+    video = frames_of(io.BytesIO(data))
     with raising_os_error("video"):
         found = video.get_frames_in_range(0, video.metadata.num_frames)
     return {"video": found.data, "pts": found.pts_seconds}
@@ -153,7 +153,7 @@ def decode_audio(extension: str, data: bytes) -> dict[str, Any] | None:
     """
     if f".{extension}" not in SOUNDS:
         return None
-    sound = sound_of(data)
+    sound = sound_of(io.BytesIO(data))
     with raising_os_error("sound"):
         found = sound.get_all_samples()
     return {"audio": found.data, "sample_rate": found.sample_rate}
