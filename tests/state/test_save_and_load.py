@@ -202,7 +202,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
     assert dp.state_dict() == {
         "version": 5,
         "chain": ["Filter", "Mapper", "Source"],
-        "arguments": [{"on_error": "raise"}, {"on_error": "raise"}, {"n": 10}],
+        "arguments": [{"on_error": "raise"}, {"rng": False, "on_error": "raise"}, {"n": 10}],
         "state": {
             "epoch": 0,
             "random": [],
