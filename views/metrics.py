@@ -38,15 +38,18 @@ def json_lines(path: str | os.PathLike[str]) -> Callable[[Metrics], None]:
     return append
 
 
-def tensorboard(writer: Any, prefix: str = "loader/") -> Callable[[Metrics], None]:
+def tensorboard(
+    writer: Any, prefix: str = "loader/", step: Callable[[], int] | None = None
+) -> Callable[[Metrics], None]:
     """Return a receiver that adds each metric to a `SummaryWriter`, of torch or tensorboardX, as a scalar.
 
-    Its step is the number of items that the loader has handed out, over all epochs.
+    `step` returns the step of the training. Without it, the step is the number of items that this loader has handed
+    out, over all epochs; a program that resumes in a later epoch begins to count anew.
     """
 
     def add(metrics: Metrics) -> None:
         for name, value in metrics.items():
-            writer.add_scalar(prefix + name, value, int(metrics["total_items"]))
+            writer.add_scalar(prefix + name, value, int(metrics["total_items"]) if step is None else step())
 
     return add
 

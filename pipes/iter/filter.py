@@ -147,6 +147,7 @@ class ErrorStopper(IterDataPipe[T]):
         Skip(errors=errors)  # raises TypeError
         self.source = source
         self.errors = errors
+        self.handle_errors("raise")  # it counts the error
 
     def __iter__(self) -> Iterator[T]:
         try:

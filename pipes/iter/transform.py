@@ -11,7 +11,17 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
-from ...registry import IterDataPipe, OnError, Provenance, Seeded, derive_seed, functional_datapipe, own, provenance_of
+from ...registry import (
+    IterDataPipe,
+    OnError,
+    Provenance,
+    Seeded,
+    derive_seed,
+    functional_datapipe,
+    own,
+    provenance_of,
+)
+from ...registry.sharding import part_read
 from ..bases.collating import collated_columns, default_collated
 from ..bases.input_columns import (
     Columns,
@@ -143,6 +153,8 @@ class RandomMapper(Seeded, Mapper[R]):
     resumes_from_start = False
     begun: int = own(0)
     """The number of items read in this pass."""
+    part: int = own(0, saved=False)
+    """The number of the part that is read: torch's DataLoader gives all parts one seed."""
 
     def result(self) -> Self:
         return self
@@ -151,12 +163,13 @@ class RandomMapper(Seeded, Mapper[R]):
         return replacing_columns(self._drawing, self.input_col, self.output_col)
 
     def _drawing(self, *columns: Any) -> Any:
-        seed = derive_seed(self.pass_seed, self.begun)
+        seed = derive_seed(self.pass_seed, self.begun, self.part)
         numpy = self.rng == "numpy"
         return self.fn(*columns, np.random.default_rng(seed) if numpy else torch.Generator().manual_seed(seed))
 
     def __iter__(self) -> Iterator[R]:
         function: Callable[[Any], Any] = self.error_policy.wrap(self._function())
+        _, self.part = part_read(self)
         for item in self.source:
             self.begun += 1
             result = function(item)

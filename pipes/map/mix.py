@@ -44,7 +44,7 @@ class Mixer(Fetching[T]):
         if weights is not None:
             expect_weights(weights, len(sources))
         self.sources = sources
-        self.weights = weights
+        self.weights = None if weights is None else [*map(float, weights)]
 
     def __getitem__(self, index: Any) -> T | Any:
         try:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
+import torch
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import Fetching
@@ -19,7 +22,7 @@ class Subset(Fetching[T]):
 
     `dp[10:20]` and `dp[::2]` are short for it. Negative indices of the result count from its end.
 
-    Raises TypeError for indices that are no sequence.
+    Raises TypeError for indices that are no sequence, or a mask of booleans.
 
     >>> dp = SequenceWrapper("abcdef").subset([4, 0])
     >>> list(dp), list(SequenceWrapper("abcdef")[1:5][::2])
@@ -31,12 +34,15 @@ class Subset(Fetching[T]):
     payload = ("indices",)
 
     def __init__(self, source: MapDataPipe[T], indices: Sequence[int]) -> None:
-        if isinstance(indices, (str, bytes)) or not (hasattr(indices, "__getitem__") and hasattr(indices, "__len__")):
-            raise TypeError(
-                f"indices must be a sequence of integers, such as a list or a range, and is {indices!r:.100}"
-            )
+        is_sequence = hasattr(indices, "__getitem__") and hasattr(indices, "__len__")
+        if not is_sequence or isinstance(indices, (str, bytes, Mapping)):
+            raise TypeError(f"indices must be a sequence of integers, such as a list or range, not {indices!r:.100}")
+        if isinstance(indices, torch.Tensor):
+            indices = indices.numpy()  # a tensor has no slices with negative steps
+        if len(indices) and isinstance(indices[0], (bool, np.bool_)):
+            raise TypeError("indices are numbers, and these are booleans: give np.flatnonzero(mask) for a mask")
         self.source = source
-        self.indices = indices
+        self.indices: Any = indices
 
     def __getitem__(self, index: Any) -> T | Any:
         try:

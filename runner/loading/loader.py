@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from ...errors.checks import expect_seconds, takes_only
+from ...errors.notes import add_note
 from ...pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
 from ...registry import (
     IterDataPipe,
@@ -172,23 +173,32 @@ class DataLoader2(LoaderStates[T]):
         self._read._epoch = self._epoch
         items = iter(self._read)
         if self._consumer is not None:
-            self._items_before += self._consumer.items
-            self._epochs_begun += 1
+            if self._epoch_number <= self._ended_epochs:
+                self._items_before += self._items_at_start + self._consumer.items
+                self._epoch_number = self._ended_epochs + 1
             self._consumer = Consumer()
             items = self._consumer.follow(items)
             if self._metrics_to is not None:
-                items = self._with_metrics(items, self._metrics_to)
+                items = self._with_metrics(items)
         return self._one_epoch(items, requests)
 
-    def _with_metrics(self, items: Iterator[T], receive: Callable[[Metrics], object]) -> Iterator[T]:
-        """Yield the items, and send the metrics now and then, and at their end."""
+    def _with_metrics(self, items: Iterator[T]) -> Iterator[T]:
+        """Yield the items, and send the metrics now and then; at the end of the epoch, `_one_epoch` does."""
         due = time.monotonic() + self._metrics_interval
         for item in items:
             yield item
             if time.monotonic() >= due:
-                receive(self.metrics())
+                self._send_metrics()
                 due = time.monotonic() + self._metrics_interval
-        receive(self.metrics())
+
+    def _send_metrics(self) -> None:
+        if self._metrics_to is None:
+            return
+        try:
+            self._metrics_to(self.metrics())
+        except Exception as error:
+            add_note(error, "penstock: raised in the function that receives the loader's metrics, and by no step")
+            raise
 
     def _expect_resumable(self, iterator_id: int) -> None:
         """Raise RuntimeError unless an iterator that was interrupted can read on."""
@@ -287,10 +297,13 @@ class DataLoader2(LoaderStates[T]):
         with recorded_interrupts(requests):
             # Here and below: an interrupt falls before or after several assignments without a call.
             self._position, self._under_way = position, True
+            if self._consumer is not None:
+                self._items_at_start = position.items_before(self._read)
             with self._progress_bar():
                 for chunk in position.chunks(self._read, items):
                     yield from chunk
             self._finish_epoch()
+        self._send_metrics()
 
     def _progress_bar(self) -> ExitStack:
         """Return what ends the progress bar of the epoch that begins now, if it has one."""

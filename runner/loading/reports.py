@@ -32,9 +32,12 @@ class LoaderReports(Generic[T]):
     """The program's use of the items, if it is measured."""
     _profiled = False
     """Whether the steps of the chain are measured, too."""
-    _epochs_begun = 0
+    _epoch_number = 0
+    """The number of the last epoch that has begun, from 1, if it is measured."""
     _items_before = 0
     """The number of items that earlier epochs of this loader handed out, if they are measured."""
+    _items_at_start = 0
+    """The number of items of this epoch before the state from which it is resumed."""
     _read: Any = None
     """The chain as the reading service prepared it."""
 
@@ -75,8 +78,8 @@ class LoaderReports(Generic[T]):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the epoch under way, or else of the last one, by name.
 
-        - `epoch`: its number, from 1; `items`: how many it has handed out so far; `total_items`: those of earlier
-          epochs, too.
+        - `epoch`: its number, from 1; `items`: how many it has handed out so far, before a resume too, where that is
+          known; `total_items`: those of earlier epochs of this loader, too.
         - `seconds`: how long the epoch has taken, without the wait for the first item, `first_item_seconds`, in which
           workers start. `items_per_second` and `wait_share`, the share of the time in which the program waited for an
           item, from 0 to 1, are of these seconds.
@@ -98,10 +101,11 @@ class LoaderReports(Generic[T]):
         if consumer is None:
             raise RuntimeError("nothing was measured: make the loader with metrics=True, and read it")
         seconds, stats = consumer.waited + consumer.worked, self.stats().values()
+        items = self._items_at_start + consumer.items
         found: dict[str, float] = {
-            "epoch": self._epochs_begun,
-            "items": consumer.items,
-            "total_items": self._items_before + consumer.items,
+            "epoch": self._epoch_number,
+            "items": items,
+            "total_items": self._items_before + items,
             "seconds": seconds,
             "first_item_seconds": consumer.first,
             "items_per_second": consumer.items / seconds if seconds else 0.0,

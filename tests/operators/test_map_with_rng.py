@@ -47,6 +47,13 @@ def test_draws_are_the_same_on_any_number_of_workers_and_after_a_resume(kind: st
             assert [*loader] == following
 
 
+def test_workers_of_torchs_loader_draw_different_numbers() -> None:
+    dp = ps.iter.IterableWrapper(range(8)).sharding_filter().map(with_numpy, rng="numpy")
+    for workers in (0, 2):
+        drawn = [draw for _, draw in torch.utils.data.DataLoader(dp, batch_size=None, num_workers=workers)]
+        assert len({*drawn}) == 8
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_laws(kind: str) -> None:
     rng, fn = KINDS[kind]

@@ -79,7 +79,7 @@ def test_nothing_is_read_to_slice() -> None:
 )
 def test_indices_of_a_subset(indices: Any) -> None:
     dp = SequenceWrapper("abcde").subset(indices)
-    assert (list(dp), dp[-1], len(dp)) == (["e", "a"], "a", 2)
+    assert (list(dp), dp[-1], len(dp), list(dp[::-1])) == (["e", "a"], "a", 2, ["a", "e"])
 
 
 def test_indices_beyond_the_end_are_errors_that_name_the_pipe() -> None:
@@ -90,7 +90,10 @@ def test_indices_beyond_the_end_are_errors_that_name_the_pipe() -> None:
             assert f"raised in {type(dp).__name__}" in raised.value.__notes__[0]
     with pytest.raises(IndexError):
         SequenceWrapper("abc").subset([7])[0]
-    for indices in ("ab", 3, iter([1])):
+    for indices in ([True, False, False], np.array([True, False])):
+        with pytest.raises(TypeError, match="these are booleans"):
+            SequenceWrapper("abc").subset(indices)
+    for indices in ("ab", 3, iter([1]), {0: 1}):
         with pytest.raises(TypeError, match="indices must be a sequence of integers"):
             SequenceWrapper("abc").subset(indices)
 
@@ -176,13 +179,14 @@ def test_a_filter_reads_again_where_the_source_has_another_order() -> None:
 # mix
 
 
-@pytest.mark.parametrize("weights", [None, [1, 1, 1], [5, 2, 1], [0.1, 0.2, 0.7], [1, 1000, 1]])
+@pytest.mark.parametrize("weights", [None, [1, 1, 1], np.array([5, 2, 1]), [0.1, 0.2, 0.7], [1, 1000, 1]])
 def test_a_mix_has_the_proportions_in_each_run(weights: list[float] | None) -> None:
     length = 3000
     sources = [SequenceWrapper([(name, at) for at in range(length)]) for name in range(3)]
     dp = sources[0].mix(*sources[1:], weights=weights)
     items = list(dp)
-    shares = np.array(weights or [1, 1, 1]) / sum(weights or [1, 1, 1])
+    shares = np.array([1, 1, 1] if weights is None else weights)
+    shares = shares / shares.sum()
     for end in (1, 7, 100, 1000, len(items)):
         counts = Counter(name for name, _ in items[:end])
         assert all(abs(counts[name] - end * share) < 2 for name, share in enumerate(shares))

@@ -102,6 +102,34 @@ def test_a_function_receives_them_now_and_then_and_at_the_end_of_each_epoch() ->
     assert all(isinstance(value, (int, float)) for each in received for value in each.values())
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_taken_at_the_end_of_an_epoch_begins_the_next(workers: int) -> None:
+    states: list[Any] = []
+    service = MultiProcessingReadingService(workers, num_shards=2)
+    dp = ps.iter.IterableWrapper(range(20)).shuffle().sharding_filter()
+    with DataLoader2(dp, reading_service=service, metrics=lambda _: states.append(loader.state_dict())) as loader:
+        list(loader)
+        following = list(loader)
+    with DataLoader2(dp, reading_service=service) as resumed:
+        resumed.load_state_dict(states[0])
+        assert list(resumed) == following
+
+
+def test_counts_of_an_epoch_that_is_resumed_go_on() -> None:
+    loader = DataLoader2(numbers(6), metrics=True)
+    list(loader)
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    list(loader)
+    found = loader.metrics()
+    assert (found["epoch"], found["items"], found["total_items"]) == (2, 6, 12)
+    resumed = DataLoader2(numbers(6), metrics=True)
+    resumed.load_state_dict(state)
+    list(resumed)
+    assert (resumed.metrics()["epoch"], resumed.metrics()["items"]) == (2, 6)
+
+
 def test_an_error_of_the_function_is_raised_in_the_loop() -> None:
     def full(metrics: object) -> None:
         raise OSError("no space left")
@@ -109,8 +137,9 @@ def test_an_error_of_the_function_is_raised_in_the_loop() -> None:
     loader = DataLoader2(numbers(3), metrics=full)
     iterator = iter(loader)
     assert [next(iterator) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(OSError, match="no space left") as raised:
         next(iterator)
+    assert "raised in the function that receives the loader's metrics" in raised.value.__notes__[0]
 
 
 def test_metrics_change_no_state() -> None:

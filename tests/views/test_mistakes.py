@@ -33,7 +33,11 @@ def in_order():
     [
         (lambda: numbers().shuffle.batch(2), AttributeError, "shuffle is a method, and must be called: .shuffle(…)"),
         (lambda: numbers()[3], TypeError, "has no item 3: take(n) and peek(n) give the first n items"),
-        (lambda: in_order().flatmap(list), AttributeError, "iterable pipes have: convert it, as in .to_iter_datapipe()"),
+        (
+            lambda: in_order().flatmap(list),
+            AttributeError,
+            "iterable pipes have: convert it, as in .to_iter_datapipe()",
+        ),
         (lambda: DataLoader2(numbers()).seed(1.5), TypeError, "seed must be a whole number, and is 1.5"),
         (lambda: ps.iter.IterableWrapper(), TypeError, "IterableWrapper takes (iterable, deepcopy=True)"),
         (lambda: ps.IterableWrapper, AttributeError, "penstock has no 'IterableWrapper': it is penstock.iter.Iterable"),
