@@ -1844,8 +1844,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def pack(
         self,
-        length: int,
-        method: typing.Literal['greedy', 'best_fit'] = 'greedy',
+        length: int | collections.abc.Mapping[str, int],
+        method: typing.Literal['greedy', 'first_fit', 'best_fit'] = 'greedy',
         *,
         pad_value: float | collections.abc.Mapping[str, float] = 0,
         overlong: typing.Literal['raise', 'split', 'truncate'] = 'raise',
@@ -1867,13 +1867,21 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         before, as after `read_json` or `map_batches`.
 
         With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
-        A sequence may continue in the next pack, as a new sequence with its own ids there. With `"best_fit"`, none is cut:
-        each goes into the open pack that it fills best, or into a new one. If `buffer_size` packs are open by then, the
-        oldest is yielded first. A sequence longer than `length` is an error; `overlong="split"` cuts it into several,
-        `"truncate"` keeps its beginning. Empty sequences are dropped.
+        A sequence may continue in the next pack, as a new sequence with its own ids there. With `"first_fit"`, none is cut:
+        each goes into the oldest open pack that has room, and with `"best_fit"` into the one that it fills best; otherwise
+        into a new one. If `buffer_size` packs are open by then, the oldest is yielded first. A sequence longer than
+        `length` is an error; `overlong="split"` cuts it into several, `"truncate"` keeps its beginning. Empty sequences are
+        dropped.
+
+        For a dict of sequences that differ in length, `length` is a dict too: `{"inputs": 8, "targets": 4}`, with the names
+        that the items have. An item goes into a pack where all its sequences fit, and a pack is full once one of its
+        sequences is. Each name has ids of its own, such as `inputs_document_ids` and `inputs_position_ids`; an item has the
+        same number in all. Only `"first_fit"` and `"best_fit"` take such lengths, and the latter compares the sum of the
+        room. They cut no sequence: `overlong="split"` is an error.
 
         Raises TypeError for items that are not such sequences, are batches of them, or differ in kind or dtype in one pack,
-        and ValueError for a dict whose sequences differ in length, and for a sequence that is too long.
+        and ValueError for a dict whose sequences differ in length without a length for each, or has other names than
+        `length`, and for a sequence that is too long.
 
         >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
         >>> for pack in dp:

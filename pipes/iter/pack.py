@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from itertools import chain, count, repeat, starmap
+from itertools import chain, count
+from operator import le, sub
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..columns.rows_or_batches import gives_batches, is_table
 _OF_BATCHES = "pack takes a document as one item, and this is a batch of them: put .rows() before"
 _ARRAYS = (torch.Tensor, np.ndarray)
 _ADDED = ("document_ids", "position_ids", "cu_seqlens")
+_Opening = tuple[int, int, tuple[int, ...]]
+"""An open pack: its rank, of which the least that has room is taken, its name, and its room for each length."""
 
 
 class _Piece(NamedTuple):
@@ -52,13 +55,21 @@ class Packer(IterDataPipe[dict[str, Any]]):
     before, as after `read_json` or `map_batches`.
 
     With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
-    A sequence may continue in the next pack, as a new sequence with its own ids there. With `"best_fit"`, none is cut:
-    each goes into the open pack that it fills best, or into a new one. If `buffer_size` packs are open by then, the
-    oldest is yielded first. A sequence longer than `length` is an error; `overlong="split"` cuts it into several,
-    `"truncate"` keeps its beginning. Empty sequences are dropped.
+    A sequence may continue in the next pack, as a new sequence with its own ids there. With `"first_fit"`, none is cut:
+    each goes into the oldest open pack that has room, and with `"best_fit"` into the one that it fills best; otherwise
+    into a new one. If `buffer_size` packs are open by then, the oldest is yielded first. A sequence longer than
+    `length` is an error; `overlong="split"` cuts it into several, `"truncate"` keeps its beginning. Empty sequences are
+    dropped.
+
+    For a dict of sequences that differ in length, `length` is a dict too: `{"inputs": 8, "targets": 4}`, with the names
+    that the items have. An item goes into a pack where all its sequences fit, and a pack is full once one of its
+    sequences is. Each name has ids of its own, such as `inputs_document_ids` and `inputs_position_ids`; an item has the
+    same number in all. Only `"first_fit"` and `"best_fit"` take such lengths, and the latter compares the sum of the
+    room. They cut no sequence: `overlong="split"` is an error.
 
     Raises TypeError for items that are not such sequences, are batches of them, or differ in kind or dtype in one pack,
-    and ValueError for a dict whose sequences differ in length, and for a sequence that is too long.
+    and ValueError for a dict whose sequences differ in length without a length for each, or has other names than
+    `length`, and for a sequence that is too long.
 
     >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
     >>> for pack in dp:
@@ -81,21 +92,28 @@ class Packer(IterDataPipe[dict[str, Any]]):
     def __init__(
         self,
         source: IterDataPipe[Any],
-        length: int,
-        method: Literal["greedy", "best_fit"] = "greedy",
+        length: int | Mapping[str, int],
+        method: Literal["greedy", "first_fit", "best_fit"] = "greedy",
         *,
         pad_value: float | Mapping[str, float] = 0,
         overlong: Literal["raise", "split", "truncate"] = "raise",
         buffer_size: int = 100,
         cu_seqlens: bool = False,
     ) -> None:
-        expect_whole("length", length)
-        if method not in ("greedy", "best_fit"):
-            raise ValueError(f"method must be 'greedy' or 'best_fit', and is {method!r}")
+        lengths = length if isinstance(length, Mapping) else {"": length}
+        for name, number in lengths.items():
+            expect_whole(f"length[{name!r}]" if name else "length", number)
+        if method not in ("greedy", "first_fit", "best_fit"):
+            raise ValueError(f"method must be 'greedy', 'first_fit' or 'best_fit', and is {method!r}")
         if overlong not in ("raise", "split", "truncate"):
             raise ValueError(f"overlong must be 'raise', 'split' or 'truncate', and is {overlong!r}")
         if overlong != "raise" and method == "greedy":
-            raise ValueError("overlong is for method='best_fit': greedy cuts sequences of any length")
+            raise ValueError("overlong is for 'first_fit' and 'best_fit': greedy cuts sequences of any length")
+        if isinstance(length, Mapping) and (not length or method == "greedy" or overlong == "split"):
+            raise ValueError(
+                "with a length for each name, no sequence is cut: give at least one name, method='first_fit' or "
+                "'best_fit', and not overlong='split'"
+            )
         expect_whole("buffer_size", buffer_size)
         self.source = source
         self.length = length
@@ -104,10 +122,11 @@ class Packer(IterDataPipe[dict[str, Any]]):
         self.overlong = overlong
         self.buffer_size = buffer_size
         self.cu_seqlens = cu_seqlens
+        self._lengths = tuple(lengths.values())
         self._dicts_are_batches = gives_batches(source) is True
 
     def most_held(self) -> int:
-        return self.buffer_size if self.method == "best_fit" else 1
+        return 1 if self.method == "greedy" else self.buffer_size
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         items = self.read(self.source)
@@ -115,8 +134,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
         packs, rest = self.packs, self.rest
         # The first piece of a pack is the oldest.
         items.keep_from(lambda: next((pack[0].number for pack in (*packs.values(), rest) if pack), None))
-        pieces = chain([*rest], starmap(self._piece, items))
-        packed = self._greedy(pieces) if self.method == "greedy" else self._best_fit(pieces)
+        pieces = chain([*rest], self._whole(items))
+        packed = self._greedy(pieces) if self.method == "greedy" else self._fit(pieces)
         for group in packed:
             yield self._joined(group)
         while packs:
@@ -130,76 +149,116 @@ class Packer(IterDataPipe[dict[str, Any]]):
         self.rest, *packs = [[_Piece(number, columns[number], *cut) for number, *cut in cuts] for cuts in groups]
         self.packs = dict(enumerate(packs))
 
-    def _piece(self, number: int, item: Any) -> _Piece:
-        columns = self._columns(item)
-        length = len(next(iter(columns.values())))
-        if self.method == "best_fit" and length > self.length:
-            if self.overlong == "raise":
-                raise ValueError(
-                    f"a sequence of {length} tokens does not fit into a pack of {self.length}: overlong='split' "
-                    "cuts it into several, overlong='truncate' cuts it off"
-                )
-            length = length if self.overlong == "split" else self.length
-        return _Piece(number, columns, 0, length)
+    def _whole(self, items: Reading[Any]) -> Iterator[_Piece]:
+        for number, item in items:
+            columns = self._columns(item)
+            if longest := max(map(len, columns.values())):
+                yield _Piece(number, columns, 0, longest)
 
     def _columns(self, item: Any) -> dict[str, Any]:
+        """Return the sequences of an item by name, as they are packed."""
         if self._dicts_are_batches and isinstance(item, Mapping):
             raise TypeError(_OF_BATCHES)
-        return _columns(item)
+        columns = _columns(item)
+        groups = self._groups(columns)
+        for prefix, _, names in groups:
+            if added := columns.keys() & {f"{prefix}{name}" for name in _ADDED}:
+                raise ValueError(f"pack adds {min(added)!r}, which the item already has: drop or rename it")
+            if len({len(columns[name]) for name in names}) != 1:
+                raise ValueError(
+                    f"the sequences of an item must have the same length: {names} have "
+                    f"{[len(columns[name]) for name in names]}; or give length as a dict, with a length for each name"
+                )
+        if self.method != "greedy" and self.overlong != "split":
+            for _, most, names in groups:
+                self._shorten(columns, most, names)
+        return columns
+
+    def _shorten(self, columns: dict[str, Any], most: int, names: list[str]) -> None:
+        found = len(columns[names[0]])
+        if found <= most:
+            return
+        if self.overlong == "raise":
+            one, split = "a sequence", "overlong='split' cuts it into several, "
+            if isinstance(self.length, Mapping):
+                one, split = repr(names[0]), ""
+            raise ValueError(
+                f"{one} of {found} tokens does not fit into a pack of {most}: {split}overlong='truncate' cuts it off"
+            )
+        columns.update({name: columns[name][:most] for name in names})
+
+    def _groups(self, columns: Mapping[str, Any]) -> list[tuple[str, int, list[str]]]:
+        """Return each length, with the prefix of the names that are added and the sequences that share it."""
+        if not isinstance(self.length, Mapping):
+            return [("", self.length, [*columns])]
+        if columns.keys() != self.length.keys():
+            raise ValueError(f"length is for {[*self.length]}, and the item has {[*columns]}: both need the same names")
+        return [(f"{name}_", most, [name]) for name, most in self.length.items()]
+
+    def _sizes(self, piece: _Piece) -> tuple[int, ...]:
+        """Return how much of each length a piece takes."""
+        if isinstance(self.length, Mapping):
+            return tuple([len(piece.columns[name]) for name in self.length])
+        return (piece.length,)
+
+    def _cut(self, piece: _Piece, most: int) -> tuple[_Piece, list[_Piece]]:
+        """Return at most so many tokens of a piece, and the rest if there is one."""
+        if piece.length <= most:
+            return piece, []
+        cut = piece.start + most
+        return piece._replace(stop=cut), [piece._replace(start=cut)]
 
     def _greedy(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
         """Concatenate the pieces, and yield each full pack."""
-        packs, cut_off = self.packs, self.rest
+        packs, rest, [length] = self.packs, self.rest, self._lengths
         pack = packs.setdefault(0, [])
-        room = self.length - sum(piece.length for piece in pack)
+        room = length - sum(piece.length for piece in pack)
         for whole in pieces:
-            rest = whole
-            while rest.length >= room:
-                cut = rest.start + room
-                pack.append(rest._replace(stop=cut))
-                rest = rest._replace(start=cut)
-                full, pack, room = pack, [], self.length
-                packs[0], cut_off[:] = pack, [rest] if rest.length else []
-                yield full
-            if rest.length:
-                pack.append(rest)
-                room -= rest.length
-            cut_off.clear()
+            rest[:] = [whole]
+            while rest:
+                piece, rest[:] = self._cut(rest[0], room)
+                pack.append(piece)
+                room -= piece.length
+                if not room:
+                    full, pack, room = pack, [], length
+                    packs[0] = pack
+                    yield full
         if not pack:
             del packs[0]
 
-    def _best_fit(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
-        """Put each piece into the open pack with the least sufficient room; yield each full or too old pack."""
-        packs, cut_off = self.packs, self.rest
-        rooms = [(self.length - sum(piece.length for piece in pack), name) for name, pack in packs.items()]
-        rooms.sort()
+    def _fit(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+        """Put each piece into the first open pack, or the tightest, that has room; yield each full or too old pack."""
+        packs, rest = self.packs, self.rest
+        openings = sorted(self._opening(name, pack) for name, pack in packs.items())
         names = count(max(packs, default=-1) + 1)
         for whole in pieces:
-            rest = whole
-            while rest.length >= self.length:
-                cut = rest.start + self.length
-                full, rest = [rest._replace(stop=cut)], rest._replace(start=cut)
-                cut_off[:] = [rest] if rest.length else []
-                yield full
-            cut_off.clear()
-            if not rest.length:
-                continue
-            best = bisect_left(rooms, (rest.length, -1))
-            too_old: list[_Piece] = []
-            if best < len(rooms):
-                room, name = rooms.pop(best)
-            else:
-                if len(packs) == self.buffer_size:
-                    oldest = next(iter(packs))
-                    too_old = packs.pop(oldest)
-                    rooms.remove((self.length - sum(piece.length for piece in too_old), oldest))
-                room, name = self.length, next(names)
-            packs.setdefault(name, []).append(rest)
-            if room > rest.length:
-                insort(rooms, (room - rest.length, name))
-            done = too_old if room > rest.length else packs.pop(name)
-            if done:
-                yield done
+            rest[:] = [whole]
+            while rest:
+                piece, rest[:] = self._cut(rest[0], max(self._lengths))
+                sizes = self._sizes(piece)
+                place = bisect_left(openings, (self._rank(sizes),))
+                while place < len(openings) and not all(map(le, sizes, openings[place][2])):
+                    place += 1
+                if place < len(openings):
+                    _, name, room = openings.pop(place)
+                else:
+                    name, room = next(names), self._lengths
+                packs.setdefault(name, []).append(piece)
+                room = tuple(map(sub, room, sizes))
+                if all(room):
+                    insort(openings, (self._rank(room), name, room))
+                    if len(packs) <= self.buffer_size:
+                        continue
+                    name = next(iter(packs))
+                    openings.remove(self._opening(name, packs[name]))
+                yield packs.pop(name)
+
+    def _opening(self, name: int, pack: list[_Piece]) -> _Opening:
+        room = tuple(map(sub, self._lengths, map(sum, zip(*map(self._sizes, pack), strict=True))))
+        return self._rank(room), name, room
+
+    def _rank(self, tokens: tuple[int, ...]) -> int:
+        return sum(tokens) if self.method == "best_fit" else 0
 
     def _joined(self, pieces: list[_Piece]) -> dict[str, Any]:
         """Join the pieces of a pack into the dict to yield."""
@@ -210,32 +269,31 @@ class Packer(IterDataPipe[dict[str, Any]]):
                     f"the sequences of one pack must be alike, and are {_layout(kinds)} and "
                     f"{_layout(_kinds(piece.columns))}"
                 )
-        lengths = [piece.length for piece in pieces]
-        padding = self.length - sum(lengths)
         pack: dict[str, Any] = {}
-        for name in kinds:
-            pad_value = self.pad_value.get(name, 0) if isinstance(self.pad_value, Mapping) else self.pad_value
-            pack[name] = _concatenated(
-                [piece.columns[name][piece.start : piece.stop] for piece in pieces], padding, pad_value
-            )
-        like = next(iter(pack.values()))
-        runs = [*lengths, padding] if padding else lengths
-        ids = [*range(1, len(lengths) + 1), 0] if padding else range(1, len(lengths) + 1)
-        pack["document_ids"] = _as(like, np.repeat(np.array(ids), runs))
-        pack["position_ids"] = _as(like, np.concatenate([np.arange(run) for run in runs]))
-        if self.cu_seqlens:
-            pack["cu_seqlens"] = _as(like, np.cumsum([0, *runs], dtype=np.int32))
+        for (prefix, length, names), sizes in zip(
+            self._groups(kinds), zip(*map(self._sizes, pieces), strict=True), strict=True
+        ):
+            padding = length - sum(sizes)
+            for name in names:
+                parts = [piece.columns[name][piece.start : piece.stop] for piece in pieces]
+                pad_value = self.pad_value.get(name, 0) if isinstance(self.pad_value, Mapping) else self.pad_value
+                pack[name] = _concatenated([*parts, _repeated(parts[0], pad_value, padding)])
+            like = pack[names[0]]
+            runs = [*sizes, padding] if padding else sizes
+            ids = [*range(1, len(sizes) + 1), 0] if padding else range(1, len(sizes) + 1)
+            pack[f"{prefix}document_ids"] = _as(like, np.repeat(np.array(ids), runs))
+            pack[f"{prefix}position_ids"] = _as(like, np.concatenate([np.arange(run) for run in runs]))
+            if self.cu_seqlens:
+                pack[f"{prefix}cu_seqlens"] = _as(like, np.cumsum([0, *runs], dtype=np.int32))
         return pack
 
 
 def _columns(item: Any) -> dict[str, Any]:
-    """Return the sequences of an item by name; raise for other values, and for different lengths."""
+    """Return the sequences of an item by name; raise for other values."""
     # An array is asked first: looking up whether it is a Mapping costs as much as all else here.
     is_one = isinstance(item, _ARRAYS) or not isinstance(item, Mapping)
     columns: dict[str, Any] = {"tokens": item} if is_one else dict(item)
     for name, sequence in columns.items():
-        if name in _ADDED:
-            raise ValueError(f"pack adds {name!r}, which the item already has: drop or rename it")
         if isinstance(sequence, _ARRAYS) and sequence.ndim == 1:
             continue
         if is_table(sequence) or (isinstance(sequence, (list, tuple)) and sequence and _is_sequence(sequence[0])):
@@ -245,10 +303,6 @@ def _columns(item: Any) -> dict[str, Any]:
                 "pack reads sequences of tokens, that is lists, or NumPy arrays or tensors of one dimension, or dicts "
                 f"of these, and {name!r} is {sequence!r:.100}"
             )
-    if len(columns) != 1 and len({*map(len, columns.values())}) != 1:
-        raise ValueError(
-            f"the sequences of an item must have the same length: {[*columns]} have {[*map(len, columns.values())]}"
-        )
     return columns
 
 
@@ -266,12 +320,17 @@ def _layout(kinds: dict[str, tuple[type, Any]]) -> dict[str, str]:
     return {name: "list" if dtype is None else f"{kind.__name__} of {dtype}" for name, (kind, dtype) in kinds.items()}
 
 
-def _concatenated(parts: list[Any], padding: int, pad_value: float) -> Any:
+def _concatenated(parts: list[Any]) -> Any:
     if isinstance(parts[0], torch.Tensor):
-        return torch.cat([*parts, parts[0].new_full((padding,), pad_value)])
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate([*parts, np.full(padding, pad_value, parts[0].dtype)])
-    return [*chain.from_iterable(parts), *repeat(pad_value, padding)]
+        return torch.cat(parts)
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else [*chain.from_iterable(parts)]
+
+
+def _repeated(like: Any, value: float, times: int) -> Any:
+    """Return a value so many times, as a sequence of the kind and dtype of `like`."""
+    if isinstance(like, torch.Tensor):
+        return like.new_full((times,), value)
+    return np.full(times, value, like.dtype) if isinstance(like, np.ndarray) else [value] * times
 
 
 def _as(like: Any, numbers: np.ndarray[Any, Any]) -> Any:

@@ -61,10 +61,27 @@ def test_best_fit_cuts_none_and_fills_the_tightest_pack() -> None:
     assert packs[0]["document_ids"] == [1] * 7 + [2] * 3
 
 
-def test_best_fit_keeps_so_many_packs_open_and_lets_the_oldest_go() -> None:
-    packs = list(documents(6, 7, 8, 4).pack(10, "best_fit", buffer_size=2))
+def test_first_fit_cuts_none_and_fills_the_oldest_pack_with_room() -> None:
+    def tokens(method: Any) -> list[list[int]]:
+        return [pack["tokens"] for pack in documents(3, 4, 2, 1, 5, 1).pack(6, method, pad_value=-1)]
+
+    assert tokens("first_fit") == [
+        [1, 2, 3, 8, 9, 10],
+        [4, 5, 6, 7, 16, -1],
+        [11, 12, 13, 14, 15, -1],
+    ]
+    assert tokens("best_fit") == [
+        [4, 5, 6, 7, 8, 9],
+        [11, 12, 13, 14, 15, 16],
+        [1, 2, 3, 10, -1, -1],
+    ]
+
+
+@pytest.mark.parametrize("method", ["first_fit", "best_fit"])
+def test_so_many_packs_are_open_and_the_oldest_goes(method: Any) -> None:
+    packs = list(documents(6, 7, 8, 4).pack(10, method, buffer_size=2))
     assert [pack["document_ids"].count(0) for pack in packs] == [4, 3, 2, 6]
-    packs = list(documents(6, 7, 8, 4).pack(10, "best_fit", buffer_size=3))
+    packs = list(documents(6, 7, 8, 4).pack(10, method, buffer_size=3))
     assert [pack["document_ids"].count(0) for pack in packs] == [0, 3, 2]
 
 
@@ -76,8 +93,9 @@ def test_best_fit_keeps_so_many_packs_open_and_lets_the_oldest_go() -> None:
         {},
         {"method": "best_fit", "overlong": "split"},
         {"method": "best_fit", "overlong": "split", "buffer_size": 1},
+        {"method": "first_fit", "overlong": "split"},
     ],
-    ids=["greedy", "best fit", "one open pack"],
+    ids=["greedy", "best fit", "one open pack", "first fit"],
 )
 def test_nothing_is_lost_and_boundaries_are_true(length: int, lengths: Any, arguments: Any) -> None:
     packs = list(documents(*lengths).pack(length, cu_seqlens=True, **arguments))
@@ -107,7 +125,7 @@ def test_nothing_is_lost_and_boundaries_are_true(length: int, lengths: Any, argu
 # Kinds and names
 
 
-@pytest.mark.parametrize("method", ["greedy", "best_fit"])
+@pytest.mark.parametrize("method", ["greedy", "first_fit", "best_fit"])
 @pytest.mark.parametrize(
     ("make", "dtype"),
     [(np.array, np.int32), (np.array, np.float32), (torch.tensor, torch.int32), (torch.tensor, torch.bfloat16)],
@@ -134,12 +152,116 @@ def test_the_sequences_of_a_dict_are_packed_alike() -> None:
     assert "tokens" not in packs[0]
 
 
+# Sequences with a length each
+
+
+def translations(*sizes: tuple[int, int]) -> list[dict[str, list[int]]]:
+    """Items of two sequences of such lengths: the tokens 10, 11, … in the first, 20, 21, … in the second, and so on."""
+    return [
+        {"inputs": [*range(20 * n, 20 * n + long)], "targets": [*range(20 * n + 10, 20 * n + 10 + short)]}
+        for n, (long, short) in enumerate(sizes, 1)
+    ]
+
+
+def test_a_pack_takes_an_item_whose_sequences_all_fit() -> None:
+    items = translations((3, 2), (4, 1), (2, 2), (1, 1))
+    packs = list(IterableWrapper(items).pack({"inputs": 8, "targets": 4}, "first_fit", pad_value=-1))
+    assert packs == [
+        {
+            "inputs": [20, 21, 22, 40, 41, 42, 43, 80],
+            "inputs_document_ids": [1, 1, 1, 2, 2, 2, 2, 3],
+            "inputs_position_ids": [0, 1, 2, 0, 1, 2, 3, 0],
+            "targets": [30, 31, 50, 90],
+            "targets_document_ids": [1, 1, 2, 3],
+            "targets_position_ids": [0, 1, 0, 0],
+        },
+        {
+            "inputs": [60, 61, -1, -1, -1, -1, -1, -1],
+            "inputs_document_ids": [1, 1, 0, 0, 0, 0, 0, 0],
+            "inputs_position_ids": [0, 1, 0, 1, 2, 3, 4, 5],
+            "targets": [70, 71, -1, -1],
+            "targets_document_ids": [1, 1, 0, 0],
+            "targets_position_ids": [0, 1, 0, 1],
+        },
+    ]
+
+
+def test_a_pack_is_full_once_one_of_its_sequences_is() -> None:
+    source = IterableWrapper(translations((2, 4), (2, 1), (2, 0), (0, 2), (0, 0)))
+    packs = list(source.pack({"inputs": 8, "targets": 4}, "first_fit"))
+    assert [pack["inputs"] for pack in packs] == [[20, 21, *[0] * 6], [40, 41, 60, 61, 0, 0, 0, 0]]
+    assert packs[1]["targets"] == [50, 90, 91, 0]
+    # Each item has one number in all sequences, also where it has no token.
+    assert packs[1]["inputs_document_ids"] == [1, 1, 2, 2, 0, 0, 0, 0]
+    assert packs[1]["targets_document_ids"] == [1, 3, 3, 0]
+
+
+def test_best_fit_compares_the_sum_of_the_room() -> None:
+    def targets(method: Any) -> list[list[int]]:
+        source = IterableWrapper(translations((6, 1), (4, 4), (2, 1)))
+        return [pack["targets"] for pack in source.pack({"inputs": 8, "targets": 5}, method)]
+
+    # The last item fits into both packs, which have room for (2, 4) and (4, 1).
+    assert targets("best_fit") == [[50, 51, 52, 53, 70], [30, 0, 0, 0, 0]]
+    assert targets("first_fit") == [[30, 70, 0, 0, 0], [50, 51, 52, 53, 0]]
+
+
+@pytest.mark.parametrize("method", ["first_fit", "best_fit"])
+@pytest.mark.parametrize("buffer_size", [1, 3, 100])
+@pytest.mark.parametrize("make", [list, np.array, torch.tensor], ids=["lists", "arrays", "tensors"])
+def test_no_item_is_lost_where_each_sequence_has_a_length(method: Any, buffer_size: int, make: Any) -> None:
+    items = translations(*[(number * 7919 % 7 + 1, number * 104729 % 5 + 1) for number in range(30)])
+    source = IterableWrapper([{name: make(tokens) for name, tokens in item.items()} for item in items])
+    found = []
+    for pack in source.pack({"inputs": 8, "targets": 6}, method, buffer_size=buffer_size, cu_seqlens=True):
+        kind = list if make is list else type(make([1]))
+        assert {type(part) for part in pack.values()} == {kind}
+        assert (len(pack["inputs"]), len(pack["targets"])) == (8, 6)
+        last = int(max(pack["targets_document_ids"]))
+        for number in range(last):
+            item = {}
+            for name in ("inputs", "targets"):
+                start, end = pack[f"{name}_cu_seqlens"][number : number + 2]
+                item[name] = [*map(int, pack[name][start:end])]
+                assert {*map(int, pack[f"{name}_document_ids"][start:end])} == {number + 1}
+                assert [*map(int, pack[f"{name}_position_ids"][start:end])] == [*range(end - start)]
+            found.append(item)
+    assert sorted(found, key=lambda item: item["inputs"]) == items
+
+
+def test_each_sequence_is_truncated_to_its_length() -> None:
+    source = IterableWrapper(translations((9, 2), (2, 6)))
+    packs = list(source.pack({"inputs": 4, "targets": 3}, "first_fit", overlong="truncate"))
+    assert [pack["inputs"] for pack in packs] == [[20, 21, 22, 23], [40, 41, 0, 0]]
+    assert [pack["targets"] for pack in packs] == [[30, 31, 0], [50, 51, 52]]
+    with pytest.raises(ValueError, match="'inputs' of 9 tokens does not fit into a pack of 4: overlong='truncate'"):
+        list(source.pack({"inputs": 4, "targets": 3}, "first_fit"))
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"inputs": [1]}, r"length is for \['inputs', 'targets'\], and the item has \['inputs'\]"),
+        (
+            {"inputs": [1], "targets": [1], "x": [1]},
+            r"and the item has \['inputs', 'targets', 'x'\]: both need the same",
+        ),
+        ([1, 2], r"and the item has \['tokens'\]"),
+    ],
+)
+def test_items_need_the_names_of_the_lengths(item: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        list(IterableWrapper([item]).pack({"inputs": 4, "targets": 3}, "first_fit"))
+    assert any("Packer" in note or "pack(" in note for note in caught.value.__notes__)
+
+
 # Sequences that are too long
 
 
-def test_best_fit_splits_or_truncates_long_sequences() -> None:
+@pytest.mark.parametrize("method", ["first_fit", "best_fit"])
+def test_fitting_splits_or_truncates_long_sequences(method: Any) -> None:
     def tokens(**arguments: Any) -> list[list[int]]:
-        return [pack["tokens"] for pack in documents(2, 9, 3).pack(4, "best_fit", **arguments)]
+        return [pack["tokens"] for pack in documents(2, 9, 3).pack(4, method, **arguments)]
 
     assert tokens(overlong="split") == [[3, 4, 5, 6], [7, 8, 9, 10], [1, 2, 11, 0], [12, 13, 14, 0]]
     assert tokens(overlong="truncate") == [[3, 4, 5, 6], [1, 2, 0, 0], [12, 13, 14, 0]]
@@ -188,9 +310,14 @@ def test_batches_are_packed_by_their_rows() -> None:
     [
         ({"length": 0}, ValueError, "length must be at least 1"),
         ({"length": 2.5}, TypeError, "must be a whole number"),
-        ({"length": 4, "method": "first_fit"}, ValueError, "method must be 'greedy' or 'best_fit'"),
+        ({"length": 4, "method": "last_fit"}, ValueError, "method must be 'greedy', 'first_fit' or 'best_fit'"),
         ({"length": 4, "overlong": "drop"}, ValueError, "overlong must be"),
-        ({"length": 4, "overlong": "split"}, ValueError, "overlong is for method='best_fit'"),
+        ({"length": 4, "overlong": "split"}, ValueError, "overlong is for 'first_fit' and 'best_fit'"),
+        ({"length": {"a": 4}}, ValueError, "with a length for each name, no sequence is cut: .*method='first_fit' or"),
+        ({"length": {"a": 4}, "method": "first_fit", "overlong": "split"}, ValueError, "no sequence is cut"),
+        ({"length": {}, "method": "first_fit"}, ValueError, "give at least one name"),
+        ({"length": {"a": 0}, "method": "first_fit"}, ValueError, r"length\['a'\] must be at least 1"),
+        ({"length": {"a": "8"}, "method": "first_fit"}, TypeError, r"length\['a'\] must be a whole number"),
         ({"length": 4, "buffer_size": 0}, ValueError, "buffer_size must be at least 1"),
     ],
 )
@@ -209,6 +336,14 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "greedy of one-to-many": lambda: IterableWrapper([3, 4]).flatmap(lambda n: [[n] * n] * n).pack(5),
     "best fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "best_fit", buffer_size=2),
     "best fit, splitting": lambda: shuffled(documents(*LENGTHS, 25)).pack(3, "best_fit", overlong="split"),
+    "first fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "first_fit", buffer_size=2),
+    "first fit, splitting": lambda: shuffled(documents(*LENGTHS, 25)).pack(3, "first_fit", overlong="split"),
+    "two lengths": lambda: shuffled(IterableWrapper(translations(*itertools.pairwise(LENGTHS)))).pack(
+        {"inputs": 7, "targets": 6}, "first_fit", buffer_size=2
+    ),
+    "two lengths, best fit": lambda: shuffled(IterableWrapper(translations(*itertools.pairwise(LENGTHS)))).pack(
+        {"inputs": 6, "targets": 4}, "best_fit", overlong="truncate", buffer_size=3
+    ),
     "best fit, all at the end": lambda: documents(2, 2, 2, 2).pack(3, "best_fit"),
 }
 

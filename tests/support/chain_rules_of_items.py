@@ -408,10 +408,10 @@ def max_token_bucketize(dp: Any, most: int, buffer: int, padded: bool) -> Any:
     )
 
 
-@step(small(3, 6), of("greedy", "best_fit"), small(1, 5), of("split", "truncate"))
+@step(small(3, 6), of("greedy", "first_fit", "best_fit"), small(1, 5), of("split", "truncate"))
 def pack(dp: Any, length: int, method: str, buffer: int, overlong: str) -> Any:
     tokens = dp.map(lambda item: [*range(mark(item) % 6)])
-    options = {"overlong": overlong, "buffer_size": buffer} if method == "best_fit" else {}
+    options = {"overlong": overlong, "buffer_size": buffer} if method != "greedy" else {}
     return tokens.pack(length, method, **options)
 
 
