@@ -1847,6 +1847,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         length: int | collections.abc.Mapping[str, int],
         method: typing.Literal['greedy', 'first_fit', 'best_fit'] = 'greedy',
         *,
+        bos: int | collections.abc.Mapping[str, int] | None = None,
+        eos: int | collections.abc.Mapping[str, int] | None = None,
+        repeat_bos: bool = False,
         pad_value: float | collections.abc.Mapping[str, float] = 0,
         overlong: typing.Literal['raise', 'split', 'truncate'] = 'raise',
         buffer_size: int = 100,
@@ -1879,6 +1882,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         same number in all. Only `"first_fit"` and `"best_fit"` take such lengths, and the latter compares the sum of the
         room. They cut no sequence: `overlong="split"` is an error.
 
+        `bos` and `eos` are tokens to put before and after each sequence, first of all: they count for all lengths and ids,
+        and `"truncate"` cuts off `eos`. For dicts they are one token for all sequences, or a dict of one for each; of those
+        that share a length, all get one, such as `bos={"input_ids": 1, "labels": -100}`. With `repeat_bos`, the rest of a
+        sequence that was cut begins with `bos` again, so that every pack does.
+
         Raises TypeError for items that are not such sequences, are batches of them, or differ in kind or dtype in one pack,
         and ValueError for a dict whose sequences differ in length without a length for each, or has other names than
         `length`, and for a sequence that is too long.
@@ -1890,6 +1898,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         [5, 6, 0, 0] [1, 2, 0, 0] [0, 0, 0, 1]
         >>> [pack["tokens"] for pack in IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4, "best_fit")]
         [[1, 2, 3, 6], [4, 5, 0, 0]]
+        >>> [pack["tokens"] for pack in IterableWrapper([[11, 12, 13], [14]]).pack(4, bos=1, eos=2, repeat_bos=True)]
+        [[1, 11, 12, 13], [1, 2, 1, 14], [1, 2, 0, 0]]
         """
         ...
 

@@ -67,6 +67,11 @@ class Packer(IterDataPipe[dict[str, Any]]):
     same number in all. Only `"first_fit"` and `"best_fit"` take such lengths, and the latter compares the sum of the
     room. They cut no sequence: `overlong="split"` is an error.
 
+    `bos` and `eos` are tokens to put before and after each sequence, first of all: they count for all lengths and ids,
+    and `"truncate"` cuts off `eos`. For dicts they are one token for all sequences, or a dict of one for each; of those
+    that share a length, all get one, such as `bos={"input_ids": 1, "labels": -100}`. With `repeat_bos`, the rest of a
+    sequence that was cut begins with `bos` again, so that every pack does.
+
     Raises TypeError for items that are not such sequences, are batches of them, or differ in kind or dtype in one pack,
     and ValueError for a dict whose sequences differ in length without a length for each, or has other names than
     `length`, and for a sequence that is too long.
@@ -78,6 +83,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
     [5, 6, 0, 0] [1, 2, 0, 0] [0, 0, 0, 1]
     >>> [pack["tokens"] for pack in IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4, "best_fit")]
     [[1, 2, 3, 6], [4, 5, 0, 0]]
+    >>> [pack["tokens"] for pack in IterableWrapper([[11, 12, 13], [14]]).pack(4, bos=1, eos=2, repeat_bos=True)]
+    [[1, 11, 12, 13], [1, 2, 1, 14], [1, 2, 0, 0]]
     """
 
     buffers = ("buffer_size",)
@@ -95,6 +102,9 @@ class Packer(IterDataPipe[dict[str, Any]]):
         length: int | Mapping[str, int],
         method: Literal["greedy", "first_fit", "best_fit"] = "greedy",
         *,
+        bos: int | Mapping[str, int] | None = None,
+        eos: int | Mapping[str, int] | None = None,
+        repeat_bos: bool = False,
         pad_value: float | Mapping[str, float] = 0,
         overlong: Literal["raise", "split", "truncate"] = "raise",
         buffer_size: int = 100,
@@ -114,10 +124,21 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 "with a length for each name, no sequence is cut: give at least one name, method='first_fit' or "
                 "'best_fit', and not overlong='split'"
             )
+        for word, token in (("bos", bos), ("eos", eos)):
+            if isinstance(token, Mapping):
+                for name, number in token.items():
+                    expect_whole(f"{word}[{name!r}]", number, least=None)
+            else:
+                expect_whole(word, token, least=None, optional=True)
+        if repeat_bos and (bos is None or length == 1):
+            raise ValueError("repeat_bos needs bos, and a length of at least 2, so that a pack has other tokens, too")
         expect_whole("buffer_size", buffer_size)
         self.source = source
         self.length = length
         self.method = method
+        self.bos = bos
+        self.eos = eos
+        self.repeat_bos = repeat_bos
         self.pad_value = pad_value
         self.overlong = overlong
         self.buffer_size = buffer_size
@@ -169,10 +190,28 @@ class Packer(IterDataPipe[dict[str, Any]]):
                     f"the sequences of an item must have the same length: {names} have "
                     f"{[len(columns[name]) for name in names]}; or give length as a dict, with a length for each name"
                 )
+        if any(map(len, columns.values())):
+            self._surround(columns)
         if self.method != "greedy" and self.overlong != "split":
             for _, most, names in groups:
                 self._shorten(columns, most, names)
         return columns
+
+    def _surround(self, columns: dict[str, Any]) -> None:
+        """Put `bos` and `eos` around the sequences."""
+        for word, token, place in (("bos", self.bos, 0), ("eos", self.eos, 1)):
+            if token is None:
+                continue
+            tokens = token if isinstance(token, Mapping) else dict.fromkeys(columns, token)
+            lacking = {} if isinstance(self.length, Mapping) else columns.keys() - tokens.keys()
+            if lacking or not tokens.keys() <= columns.keys():
+                raise ValueError(
+                    f"{word} is for {[*tokens]}, and the item has {[*columns]}: name those that get it. Where all "
+                    "share one length, each gets one, such as -100 for labels"
+                )
+            for name, number in tokens.items():
+                sequence, added = columns[name], _repeated(columns[name], number, 1)
+                columns[name] = _concatenated([sequence, added] if place else [added, sequence])
 
     def _shorten(self, columns: dict[str, Any], most: int, names: list[str]) -> None:
         found = len(columns[names[0]])
@@ -206,7 +245,14 @@ class Packer(IterDataPipe[dict[str, Any]]):
         if piece.length <= most:
             return piece, []
         cut = piece.start + most
-        return piece._replace(stop=cut), [piece._replace(start=cut)]
+        # The last token of the first part is the place where `_tokens` puts BOS before the rest.
+        return piece._replace(stop=cut), [piece._replace(start=cut - self.repeat_bos)]
+
+    def _tokens(self, piece: _Piece, name: str) -> list[Any]:
+        column = piece.columns[name]
+        if self.repeat_bos and piece.start:
+            return [column[:1], column[piece.start + 1 : piece.stop]]
+        return [column[piece.start : piece.stop]]
 
     def _greedy(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
         """Concatenate the pieces, and yield each full pack."""
@@ -275,7 +321,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
         ):
             padding = length - sum(sizes)
             for name in names:
-                parts = [piece.columns[name][piece.start : piece.stop] for piece in pieces]
+                parts = [part for piece in pieces for part in self._tokens(piece, name)]
                 pad_value = self.pad_value.get(name, 0) if isinstance(self.pad_value, Mapping) else self.pad_value
                 pack[name] = _concatenated([*parts, _repeated(parts[0], pad_value, padding)])
             like = pack[names[0]]

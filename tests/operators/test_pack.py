@@ -255,6 +255,103 @@ def test_items_need_the_names_of_the_lengths(item: Any, message: str) -> None:
     assert any("Packer" in note or "pack(" in note for note in caught.value.__notes__)
 
 
+# Tokens around each sequence
+
+
+def test_bos_and_eos_surround_each_sequence_and_count_as_its_tokens() -> None:
+    packs = list(IterableWrapper([[11, 12], [], [13]]).pack(4, bos=1, eos=2, cu_seqlens=True))
+    assert packs == [
+        {"tokens": [1, 11, 12, 2], "document_ids": [1] * 4, "position_ids": [0, 1, 2, 3], "cu_seqlens": [0, 4]},
+        {
+            "tokens": [1, 13, 2, 0],
+            "document_ids": [1, 1, 1, 0],
+            "position_ids": [0, 1, 2, 0],
+            "cu_seqlens": [0, 3, 4],
+        },
+    ]
+    [only_eos] = IterableWrapper([[11, 12], [13]]).pack(5, eos=0)
+    assert only_eos["tokens"] == [11, 12, 0, 13, 0]
+    [only_bos] = IterableWrapper([[11, 12], [13]]).pack(5, "first_fit", bos=0)
+    assert only_bos["tokens"] == [0, 11, 12, 0, 13]
+
+
+@pytest.mark.parametrize("method", ["greedy", "first_fit", "best_fit"])
+@pytest.mark.parametrize(
+    ("make", "dtype"), [(np.array, np.uint16), (np.array, np.float32), (torch.tensor, torch.int32)]
+)
+def test_bos_and_eos_have_the_kind_and_dtype_of_the_tokens(method: Any, make: Any, dtype: Any) -> None:
+    [pack] = IterableWrapper([make([11, 12], dtype=dtype)]).pack(5, method, bos=1, eos=2)
+    made = make([1, 11, 12, 2, 0], dtype=dtype)
+    assert (type(pack["tokens"]), pack["tokens"].dtype) == (type(made), made.dtype)
+    assert pack["tokens"].tolist() == made.tolist()
+
+
+def test_each_sequence_of_a_dict_has_its_own_bos_and_eos() -> None:
+    source = IterableWrapper([{"input_ids": [11, 12], "labels": [-100, 12]}])
+    [pack] = source.pack(5, bos={"input_ids": 1, "labels": -100}, eos=2)
+    assert (pack["input_ids"], pack["labels"]) == ([1, 11, 12, 2, 0], [-100, -100, 12, 2, 0])
+    translated = IterableWrapper(translations((3, 2), (2, 1)))
+    [pack] = translated.pack({"inputs": 6, "targets": 7}, "first_fit", bos={"targets": 1}, eos={"targets": 2})
+    assert pack["inputs"] == [20, 21, 22, 40, 41, 0]
+    assert pack["targets"] == [1, 30, 31, 2, 1, 50, 2]
+    assert pack["targets_position_ids"] == [0, 1, 2, 3, 0, 1, 2]
+
+
+def test_repeat_bos_begins_every_pack_with_bos_and_loses_no_token() -> None:
+    packs = list(documents(5, 1, 2).pack(4, bos=-1, eos=-2, repeat_bos=True))
+    assert [pack["tokens"] for pack in packs] == [[-1, 1, 2, 3], [-1, 4, 5, -2], [-1, 6, -2, -1], [-1, 7, 8, -2]]
+    assert [pack["position_ids"] for pack in packs] == [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 0], [0, 1, 2, 3]]
+    assert packs[2]["document_ids"] == [1, 1, 1, 2]
+    without = list(documents(5, 1, 2).pack(4, bos=-1, eos=-2))
+    assert [pack["tokens"] for pack in without] == [[-1, 1, 2, 3], [4, 5, -2, -1], [6, -2, -1, 7], [8, -2, 0, 0]]
+
+
+@pytest.mark.parametrize("length", [2, 3, 7])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"method": "first_fit", "overlong": "split"}, {"method": "best_fit", "overlong": "split", "buffer_size": 2}],
+)
+@pytest.mark.parametrize("make", [list, np.array, torch.tensor], ids=["lists", "arrays", "tensors"])
+def test_every_pack_begins_with_the_repeated_bos(length: int, arguments: Any, make: Any) -> None:
+    items = [make([*document, -3]) for document in documents(*LENGTHS)]
+    packs = list(IterableWrapper(items).pack(length, bos=-1, repeat_bos=True, cu_seqlens=True, **arguments))
+    tokens = []
+    for pack in packs:
+        assert int(pack["tokens"][0]) == -1
+        for start, end in itertools.pairwise(pack["cu_seqlens"]):
+            assert int(pack["tokens"][start]) in (-1, 0)
+            tokens += [token for token in map(int, pack["tokens"][start:end]) if token > 0]
+    assert sorted(tokens) == [*range(1, sum(LENGTHS) + 1)]
+
+
+def test_bos_and_eos_count_where_a_sequence_is_too_long() -> None:
+    source = documents(3)
+    with pytest.raises(ValueError, match="a sequence of 5 tokens does not fit into a pack of 4"):
+        list(source.pack(4, "best_fit", bos=-1, eos=-2))
+    [pack] = source.pack(4, "best_fit", bos=-1, eos=-2, overlong="truncate")
+    assert pack["tokens"] == [-1, 1, 2, 3]
+    packs = list(source.pack(4, "best_fit", bos=-1, eos=-2, overlong="split"))
+    assert [pack["tokens"] for pack in packs] == [[-1, 1, 2, 3], [-2, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("item", "arguments", "message"),
+    [
+        ({"a": [1], "b": [1]}, {"bos": {"a": 0}}, r"bos is for \['a'\], and the item has \['a', 'b'\]: name those"),
+        ({"a": [1]}, {"eos": {"a": 0, "c": 0}}, r"eos is for \['a', 'c'\], and the item has \['a'\]"),
+        ([1], {"eos": {"a": 0}}, r"eos is for \['a'\], and the item has \['tokens'\]"),
+        (
+            {"a": [1], "b": [1]},
+            {"length": {"a": 4, "b": 4}, "method": "first_fit", "eos": {"c": 0}},
+            r"eos is for \['c'\], and the item has \['a', 'b'\]",
+        ),
+    ],
+)
+def test_bos_and_eos_name_sequences_of_the_item(item: Any, arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(IterableWrapper([item]).pack(**{"length": 4, **arguments}))
+
+
 # Sequences that are too long
 
 
@@ -313,6 +410,10 @@ def test_batches_are_packed_by_their_rows() -> None:
         ({"length": 4, "method": "last_fit"}, ValueError, "method must be 'greedy', 'first_fit' or 'best_fit'"),
         ({"length": 4, "overlong": "drop"}, ValueError, "overlong must be"),
         ({"length": 4, "overlong": "split"}, ValueError, "overlong is for 'first_fit' and 'best_fit'"),
+        ({"length": 4, "bos": "<s>"}, TypeError, "bos must be a whole number"),
+        ({"length": 4, "eos": {"a": None}}, TypeError, r"eos\['a'\] must be a whole number"),
+        ({"length": 4, "repeat_bos": True}, ValueError, "repeat_bos needs bos"),
+        ({"length": 1, "bos": 1, "repeat_bos": True}, ValueError, "a length of at least 2"),
         ({"length": {"a": 4}}, ValueError, "with a length for each name, no sequence is cut: .*method='first_fit' or"),
         ({"length": {"a": 4}, "method": "first_fit", "overlong": "split"}, ValueError, "no sequence is cut"),
         ({"length": {}, "method": "first_fit"}, ValueError, "give at least one name"),
@@ -334,6 +435,11 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "greedy, long ones": lambda: documents(25, 3, 11).pack(4),
     "greedy, whole packs": lambda: documents(4, 8, 4).pack(4),
     "greedy of one-to-many": lambda: IterableWrapper([3, 4]).flatmap(lambda n: [[n] * n] * n).pack(5),
+    "greedy with bos and eos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(4, bos=-1, eos=-2),
+    "greedy, each pack with bos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(3, bos=-1, eos=-2, repeat_bos=True),
+    "splitting, each pack with bos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(
+        3, "first_fit", overlong="split", bos=-1, repeat_bos=True
+    ),
     "best fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "best_fit", buffer_size=2),
     "best fit, splitting": lambda: shuffled(documents(*LENGTHS, 25)).pack(3, "best_fit", overlong="split"),
     "first fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "first_fit", buffer_size=2),

@@ -408,11 +408,11 @@ def max_token_bucketize(dp: Any, most: int, buffer: int, padded: bool) -> Any:
     )
 
 
-@step(small(3, 6), of("greedy", "first_fit", "best_fit"), small(1, 5), of("split", "truncate"))
-def pack(dp: Any, length: int, method: str, buffer: int, overlong: str) -> Any:
+@step(small(3, 6), of("greedy", "first_fit", "best_fit"), small(1, 5), of("split", "truncate"), flag)
+def pack(dp: Any, length: int, method: str, buffer: int, overlong: str, repeat_bos: bool) -> Any:
     tokens = dp.map(lambda item: [*range(mark(item) % 6)])
     options = {"overlong": overlong, "buffer_size": buffer} if method != "greedy" else {}
-    return tokens.pack(length, method, **options)
+    return tokens.pack(length, method, bos=1 if repeat_bos else None, repeat_bos=repeat_bos, **options)
 
 
 @step(small(1, 3))
