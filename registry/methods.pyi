@@ -1854,6 +1854,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         overlong: typing.Literal['raise', 'split', 'truncate'] = 'raise',
         buffer_size: int = 100,
         cu_seqlens: bool = False,
+        drop_last: bool = False,
     ) -> penstock.pipes.iter.pack.Packer:
         """Yield sequences of tokens packed to exactly `length` tokens, as a dict that keeps the boundaries.
 
@@ -1869,7 +1870,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         alike, under their names; `pad_value` can then be a dict, with 0 for missing names. Batches of columns need `rows`
         before, as after `read_json` or `map_batches`.
 
-        With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
+        With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding,
+        and `drop_last=True` drops it.
         A sequence may continue in the next pack, as a new sequence with its own ids there. With `"first_fit"`, none is cut:
         each goes into the oldest open pack that has room, and with `"best_fit"` into the one that it fills best; otherwise
         into a new one. If `buffer_size` packs are open by then, the oldest is yielded first. A sequence longer than

@@ -54,7 +54,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
     alike, under their names; `pad_value` can then be a dict, with 0 for missing names. Batches of columns need `rows`
     before, as after `read_json` or `map_batches`.
 
-    With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
+    With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding,
+    and `drop_last=True` drops it.
     A sequence may continue in the next pack, as a new sequence with its own ids there. With `"first_fit"`, none is cut:
     each goes into the oldest open pack that has room, and with `"best_fit"` into the one that it fills best; otherwise
     into a new one. If `buffer_size` packs are open by then, the oldest is yielded first. A sequence longer than
@@ -109,6 +110,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
         overlong: Literal["raise", "split", "truncate"] = "raise",
         buffer_size: int = 100,
         cu_seqlens: bool = False,
+        drop_last: bool = False,
     ) -> None:
         lengths = length if isinstance(length, Mapping) else {"": length}
         for name, number in lengths.items():
@@ -124,6 +126,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 "with a length for each name, no sequence is cut: give at least one name, method='first_fit' or "
                 "'best_fit', and not overlong='split'"
             )
+        if drop_last and method != "greedy":
+            raise ValueError("drop_last is for method='greedy', where only the last pack has padding")
         for word, token in (("bos", bos), ("eos", eos)):
             if isinstance(token, Mapping):
                 for name, number in token.items():
@@ -143,6 +147,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
         self.overlong = overlong
         self.buffer_size = buffer_size
         self.cu_seqlens = cu_seqlens
+        self.drop_last = drop_last
         self._lengths = tuple(lengths.values())
         self._dicts_are_batches = gives_batches(source) is True
 
@@ -269,7 +274,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
                     full, pack, room = pack, [], length
                     packs[0] = pack
                     yield full
-        if not pack:
+        if not pack or self.drop_last:
             del packs[0]
 
     def _fit(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:

@@ -50,6 +50,13 @@ def test_greedy_puts_sequences_end_to_end() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("lengths", "kept"), [((3, 6, 2), [[1, 2, 3, 4], [5, 6, 7, 8]]), ((4, 4), [[1, 2, 3, 4], [5, 6, 7, 8]]), ((3,), [])]
+)
+def test_drop_last_drops_the_pack_with_padding(lengths: tuple[int, ...], kept: list[list[int]]) -> None:
+    assert [pack["tokens"] for pack in documents(*lengths).pack(4, drop_last=True)] == kept
+
+
 def test_best_fit_cuts_none_and_fills_the_tightest_pack() -> None:
     packs = list(documents(7, 5, 3, 5, 10, 2).pack(10, "best_fit"))
     assert [pack["tokens"] for pack in packs] == [
@@ -410,6 +417,7 @@ def test_batches_are_packed_by_their_rows() -> None:
         ({"length": 4, "method": "last_fit"}, ValueError, "method must be 'greedy', 'first_fit' or 'best_fit'"),
         ({"length": 4, "overlong": "drop"}, ValueError, "overlong must be"),
         ({"length": 4, "overlong": "split"}, ValueError, "overlong is for 'first_fit' and 'best_fit'"),
+        ({"length": 4, "method": "best_fit", "drop_last": True}, ValueError, "drop_last is for method='greedy'"),
         ({"length": 4, "bos": "<s>"}, TypeError, "bos must be a whole number"),
         ({"length": 4, "eos": {"a": None}}, TypeError, r"eos\['a'\] must be a whole number"),
         ({"length": 4, "repeat_bos": True}, ValueError, "repeat_bos needs bos"),
@@ -433,6 +441,7 @@ def test_wrong_arguments_are_errors_at_construction(arguments: Any, error: type[
 CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "greedy": lambda: shuffled(documents(*LENGTHS)).pack(4),
     "greedy, long ones": lambda: documents(25, 3, 11).pack(4),
+    "greedy without the last": lambda: shuffled(documents(*LENGTHS, 1)).pack(4, drop_last=True),
     "greedy, whole packs": lambda: documents(4, 8, 4).pack(4),
     "greedy of one-to-many": lambda: IterableWrapper([3, 4]).flatmap(lambda n: [[n] * n] * n).pack(5),
     "greedy with bos and eos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(4, bos=-1, eos=-2),
