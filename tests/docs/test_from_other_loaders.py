@@ -21,15 +21,18 @@ PAGE = (Path(__file__).parents[2] / "docs" / "from_other_loaders.md").read_text(
 CELLS = sorted(
     {*re.findall(r"^\| `[^|]*`(?: of such)? \| `([^|]*)` \|$", PAGE.split("What has another name:")[1], re.MULTILINE)}
 )
+CELLS = sorted({*re.findall(r"^\| `[^|]*` \| `([^|]*)` \|$", PAGE.split("What has another name:")[1], re.MULTILINE)})
+OF_LOADERS = [cell for cell in CELLS if cell.startswith("ps.DataLoader2(")]
 SPELLINGS = re.findall(
     r"^\| `dp\.(\w+)\(([^|]*)\)`(?: of columns)? \| .* \|$", PAGE.split("What has another name:")[0], re.MULTILINE
 )
 TABLE = {"x": [0, 1, 2, 3, 4, 5], "y": [0] * 6}
 EXAMPLE = bytes.fromhex("0f000000000000006d532b090a0d0a0b0a016e12061a040a020307499e3a8f")
-ANY_ORDER = ("shuffle", "mix")
+ANY_ORDER = ("shuffle", "mix", "ordered=False")
 
 GIVES: dict[str, list[Any]] = {
     "dp": [0, 1, 2, 3, 4, 5],
+    'dp.map(with_rng, rng="numpy")': [0, 1, 2, 3, 4, 5],
     "dp.map(fn)": [1, 2, 3, 4, 5, 6],
     "dp.threadpool_map(fn, max_workers=2)": [1, 2, 3, 4, 5, 6],
     "dp.filter(is_even)": [0, 2, 4],
@@ -42,6 +45,22 @@ GIVES: dict[str, list[Any]] = {
     "dp.batch(4)": [[0, 1, 2, 3], [4, 5]],
     "dp.batch(4).collate()": [[0, 1, 2, 3], [4, 5]],
     "dp.batch(4, drop_last=True)": [[0, 1, 2, 3]],
+    "dp.threadpool_map(fn, max_workers=4, ordered=False)": [1, 2, 3, 4, 5, 6],
+    "dp.threadpool_map(fn, max_workers=4)": [1, 2, 3, 4, 5, 6],
+    "dp.threadpool_map(fn, max_workers=4).batch(4).prefetch(2)": [[1, 2, 3, 4], [5, 6]],
+    "dp.async_map_batches(async_fn, batch_size=8, max_concurrency=4)": [1, 2, 3, 4, 5, 6],
+    "texts.pack(4)": [
+        {"x": [1, 2, 3, 4], "document_ids": [1, 1, 1, 2], "position_ids": [0, 1, 2, 0]},
+        {"x": [5, 0, 0, 0], "document_ids": [1, 0, 0, 0], "position_ids": [0, 0, 1, 2]},
+    ],
+    "texts.pack(4, bos=0, repeat_bos=True)": [
+        {"x": [0, 1, 2, 3], "document_ids": [1, 1, 1, 1], "position_ids": [0, 1, 2, 3]},
+        {"x": [0, 4, 5, 0], "document_ids": [1, 1, 1, 0], "position_ids": [0, 1, 2, 0]},
+    ],
+    'texts.pack(4, "first_fit", buffer_size=1)': [
+        {"x": [1, 2, 3, 0], "document_ids": [1, 1, 1, 0], "position_ids": [0, 1, 2, 0]},
+        {"x": [4, 5, 0, 0], "document_ids": [1, 1, 0, 0], "position_ids": [0, 1, 0, 1]},
+    ],
     "dp.cycle(2)": [0, 1, 2, 3, 4, 5] * 2,
     "dp.cycle().header(8)": [0, 1, 2, 3, 4, 5, 0, 1],
     "dp.enumerate()": [*enumerate(range(6))],
@@ -49,6 +68,7 @@ GIVES: dict[str, list[Any]] = {
     "dp.map(fails_on_3).until_error()": [0, 1, 2],
     "dp.mix(other, weights=[1, 1])": [0, 1, 2, 3, 4, 5, 6, 7],
     "dp.mix(other, weights=[0.5, 0.5])": [0, 1, 2, 3, 4, 5, 6, 7],
+    "ps.iter.IterableWrapper(range(6))": [0, 1, 2, 3, 4, 5],
     "ps.iter.IterableWrapper([1, 2])": [1, 2],
     "ps.read_parquet(path)": [pa.record_batch(TABLE)],
     "ps.read_parquet(path).rows()": [{"x": x, "y": 0} for x in range(6)],
@@ -69,7 +89,21 @@ GIVES: dict[str, list[Any]] = {
     ],
     'samples.routed_decode().map(lambda sample: (sample[".txt"], sample[".cls"]))': [("0", 0), ("1", 1)],
 }
-THE_SAME = r"dp\.(shuffle|batch\(4\)\.unbatch|in_memory_cache|prefetch|sharding_filter)\(.*\)"
+PACKED_PAIRS = [
+    {
+        "x": [1, 2, 3, 6],
+        "x_document_ids": [1, 1, 1, 2],
+        "x_position_ids": [0, 1, 2, 0],
+        "y": [4, 5, 7],
+        "y_document_ids": [1, 1, 2],
+        "y_position_ids": [0, 1, 0],
+    }
+]
+THE_SAME = r"dp\.(shuffle|batch\(4\)\.unbatch|in_memory_cache|prefetch|sharding_filter)\(.*\)|ps\.map.*"
+
+
+async def later(x: int) -> int:
+    return x + 1
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +121,10 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     names: dict[str, Any] = {
         "ps": ps,
         "fn": lambda x: x + 1,
+        "async_fn": later,
+        "with_rng": lambda x, rng: x + int(rng.integers(1)),
+        "texts": ps.iter.IterableWrapper([{"x": [1, 2, 3]}, {"x": [4, 5]}]),
+        "pairs": ps.iter.IterableWrapper([{"x": [1, 2, 3], "y": [4, 5]}, {"x": [6], "y": [7]}]),
         "is_even": lambda x: x % 2 == 0,
         "pair": lambda x: [x, x],
         "reverse": lambda batch: batch[::-1],
@@ -119,7 +157,7 @@ def plain(item: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:.*skip")
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell not in OF_LOADERS])
 def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, Any]) -> None:
     dp, other = ps.iter.IterableWrapper(range(6)), ps.iter.IterableWrapper([6, 7])
     by_index, more = ps.map.SequenceWrapper(range(6)), ps.map.SequenceWrapper([6, 7])
@@ -134,12 +172,26 @@ def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, A
         assert {*got} == {*names["shards"]}
     elif "write_tar" in cell:
         assert [number for _, number in got] == [2]
+    made = eval(cell, {**names, "dp": dp, "other": other})
+    got = [item.tolist() if isinstance(item, torch.Tensor) else item for item in made]
+    if any(word in cell for word in ANY_ORDER):
+        got.sort()
+    if cell.startswith("pairs"):
+        assert got == PACKED_PAIRS
+    elif cell in GIVES or re.fullmatch(THE_SAME, cell):
+        assert got == GIVES.get(cell, GIVES["dp"])
     elif "tfrecord" in cell:
         assert [row["n"].tolist() for row in got] == [[3, 7]]
     elif "with_format" in cell:
         assert [x for batch in got for x in batch["x"].tolist()] == TABLE["x"]
     else:
         assert [str(sample["__key__"])[-1] for sample in got] == ["0", "1"]
+
+
+@pytest.mark.parametrize("cell", OF_LOADERS)
+def test_a_loader_reads_the_items_that_the_row_means(cell: str, names: dict[str, Any]) -> None:
+    with eval(cell, {**names, "dp": ps.iter.IterableWrapper(range(6))}) as loader:
+        assert [*loader] == GIVES["dp"]
 
 
 @pytest.mark.parametrize(("method", "arguments"), SPELLINGS)
