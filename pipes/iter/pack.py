@@ -148,7 +148,9 @@ class Packer(IterDataPipe[dict[str, Any]]):
         self.buffer_size = buffer_size
         self.cu_seqlens = cu_seqlens
         self.drop_last = drop_last
+        self._names = tuple(length) if isinstance(length, Mapping) else ()
         self._lengths = tuple(lengths.values())
+        self._added = frozenset(f"{name}_{added}" if name else added for name in lengths for added in _ADDED)
         self._dicts_are_batches = gives_batches(source) is True
 
     def most_held(self) -> int:
@@ -186,16 +188,16 @@ class Packer(IterDataPipe[dict[str, Any]]):
         if self._dicts_are_batches and isinstance(item, Mapping):
             raise TypeError(_OF_BATCHES)
         columns = _columns(item)
+        if not self._added.isdisjoint(columns):
+            raise ValueError(f"pack adds {min(self._added & columns.keys())!r}, which the item has: drop or rename it")
         groups = self._groups(columns)
-        for prefix, _, names in groups:
-            if added := columns.keys() & {f"{prefix}{name}" for name in _ADDED}:
-                raise ValueError(f"pack adds {min(added)!r}, which the item already has: drop or rename it")
-            if len({len(columns[name]) for name in names}) != 1:
+        for _, _, names in groups:
+            if len(names) != 1 and len({len(columns[name]) for name in names}) != 1:
                 raise ValueError(
                     f"the sequences of an item must have the same length: {names} have "
                     f"{[len(columns[name]) for name in names]}; or give length as a dict, with a length for each name"
                 )
-        if any(map(len, columns.values())):
+        if (self.bos is not None or self.eos is not None) and any(map(len, columns.values())):
             self._surround(columns)
         if self.method != "greedy" and self.overlong != "split":
             for _, most, names in groups:
@@ -208,7 +210,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
             if token is None:
                 continue
             tokens = token if isinstance(token, Mapping) else dict.fromkeys(columns, token)
-            lacking = {} if isinstance(self.length, Mapping) else columns.keys() - tokens.keys()
+            lacking = {} if self._names else columns.keys() - tokens.keys()
             if lacking or not tokens.keys() <= columns.keys():
                 raise ValueError(
                     f"{word} is for {[*tokens]}, and the item has {[*columns]}: name those that get it. Where all "
@@ -224,7 +226,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
             return
         if self.overlong == "raise":
             one, split = "a sequence", "overlong='split' cuts it into several, "
-            if isinstance(self.length, Mapping):
+            if self._names:
                 one, split = repr(names[0]), ""
             raise ValueError(
                 f"{one} of {found} tokens does not fit into a pack of {most}: {split}overlong='truncate' cuts it off"
@@ -233,16 +235,16 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
     def _groups(self, columns: Mapping[str, Any]) -> list[tuple[str, int, list[str]]]:
         """Return each length, with the prefix of the names that are added and the sequences that share it."""
-        if not isinstance(self.length, Mapping):
-            return [("", self.length, [*columns])]
-        if columns.keys() != self.length.keys():
-            raise ValueError(f"length is for {[*self.length]}, and the item has {[*columns]}: both need the same names")
-        return [(f"{name}_", most, [name]) for name, most in self.length.items()]
+        if not self._names:
+            return [("", self._lengths[0], [*columns])]
+        if columns.keys() != {*self._names}:
+            raise ValueError(f"length is for {[*self._names]}, and the item has {[*columns]}: both need the same names")
+        return [(f"{name}_", most, [name]) for name, most in zip(self._names, self._lengths, strict=True)]
 
     def _sizes(self, piece: _Piece) -> tuple[int, ...]:
         """Return how much of each length a piece takes."""
-        if isinstance(self.length, Mapping):
-            return tuple([len(piece.columns[name]) for name in self.length])
+        if self._names:
+            return tuple([len(piece.columns[name]) for name in self._names])
         return (piece.length,)
 
     def _cut(self, piece: _Piece, most: int) -> tuple[_Piece, list[_Piece]]:

@@ -385,7 +385,7 @@ def test_fitting_splits_or_truncates_long_sequences(method: Any) -> None:
         ([{"a": [1], "b": 2}], TypeError, "'b' is 2"),
         ([{}], ValueError, "the same length"),
         ([{"a": [1], "b": [1, 2]}], ValueError, r"must have the same length: \['a', 'b'\] have \[1, 2\]"),
-        ([{"position_ids": [1]}], ValueError, "pack adds 'position_ids', which the item already has"),
+        ([{"position_ids": [1]}], ValueError, "pack adds 'position_ids', which the item has: drop"),
         ([[[1, 2], [3]]], TypeError, r"a document as one item, and this is a batch of them: put \.rows\(\) before"),
         ([{"a": [torch.ones(2), torch.ones(3)]}], TypeError, r"put \.rows\(\) before"),
         ([pa.record_batch({"a": [[1, 2]]})], TypeError, r"put \.rows\(\) before"),
