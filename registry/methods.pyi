@@ -4270,7 +4270,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
 
         `dp[10:20]` and `dp[::2]` are short for it. Negative indices of the result count from its end.
 
-        Raises TypeError for indices that are no sequence.
+        Raises TypeError for indices that are no sequence, or a mask of booleans.
 
         >>> dp = SequenceWrapper("abcdef").subset([4, 0])
         >>> list(dp), list(SequenceWrapper("abcdef")[1:5][::2])
