@@ -128,12 +128,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
             )
         if drop_last and method != "greedy":
             raise ValueError("drop_last is for method='greedy', where only the last pack has padding")
-        for word, token in (("bos", bos), ("eos", eos)):
-            if isinstance(token, Mapping):
-                for name, number in token.items():
-                    expect_whole(f"{word}[{name!r}]", number, least=None)
-            else:
-                expect_whole(word, token, least=None, optional=True)
+        _expect_tokens("bos", bos)
+        _expect_tokens("eos", eos)
         if repeat_bos and (bos is None or length == 1):
             raise ValueError("repeat_bos needs bos, and a length of at least 2, so that a pack has other tokens, too")
         expect_whole("buffer_size", buffer_size)
@@ -339,6 +335,15 @@ class Packer(IterDataPipe[dict[str, Any]]):
             if self.cu_seqlens:
                 pack[f"{prefix}cu_seqlens"] = _as(like, np.cumsum([0, *runs], dtype=np.int32))
         return pack
+
+
+def _expect_tokens(argument: str, token: int | Mapping[str, int] | None) -> None:
+    """Raise TypeError unless an argument is a token, or a dict of tokens by name, or None."""
+    if isinstance(token, Mapping):
+        for name, number in token.items():
+            expect_whole(f"{argument}[{name!r}]", number, least=None)
+    else:
+        expect_whole(argument, token, least=None, optional=True)
 
 
 def _columns(item: Any) -> dict[str, Any]:

@@ -33,8 +33,7 @@ def to_ray_dataset(
     The default is one shard per CPU of the cluster, or a single one for a chain without a sharding point. Ray gives
     blocks in the order of arrival. With `execution_options.preserve_order` of its `DataContext`, it gives one shard
     after the other. Rows are read when Ray executes the dataset. What all shards must agree on, such as the newest
-    version of a table, is looked up here, and again for each execution. To find out the schema, Ray reads the first
-    block.
+    version of a table, is looked up here, and again for each execution. For the schema, Ray reads the first block.
 
     A dict or named tuple is a row, with a column for each key or field. A batch (Arrow, pandas, or a dict of tensors,
     arrays and lists) becomes as many rows as it has. Any other item becomes the column `"item"`. `batched`, or else the
