@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
-__all__ = ["from_start"]
+from ...registry import MapDataPipe, add_error_context
+from .ahead.fetching import Fetching
+
+__all__ = ["Renumbered", "from_start"]
+
+T = TypeVar("T")
 
 
 def from_start(index: int, length: int) -> int:
@@ -13,3 +20,27 @@ def from_start(index: int, length: int) -> int:
     if not -length <= number < length:
         raise IndexError(f"index {number} is out of range: the length is {length}")
     return number % length
+
+
+class Renumbered(Fetching[T]):
+    """Give items of the source under other numbers: a base class, whose `_at` returns their indices in the source."""
+
+    gives = "same"
+    keeps_schema = True
+    source: MapDataPipe[T]
+
+    def __getitem__(self, index: Any) -> T | Any:
+        try:
+            if type(index) is slice:
+                return self._sliced(index)
+            return self.source[self._at(index)]
+        except Exception as error:
+            add_error_context(error, self, index)
+            raise
+
+    def _at(self, index: Any) -> int:
+        """Return the index in the source of an item; IndexError where it is out of range."""
+        raise NotImplementedError(f"{type(self).__name__} must define _at")
+
+    def _fetch(self, indices: list[Any]) -> Sequence[T]:
+        return self.source.__getitems__([*map(self._at, indices)])  # type: ignore[attr-defined, no-any-return]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from ...registry import MapDataPipe, OnError, add_error_context, functional_datapipe
 from ...state.seeds import seeds_of
-from ..bases.ahead.fetching import Fetching
-from ..bases.indexing import from_start
+from ..bases.indexing import Renumbered, from_start
 from ..bases.input_columns import Columns, check_function, taking_columns
 
 T = TypeVar("T")
 
 
 @functional_datapipe("filter")
-class Filter(Fetching[T]):
+class Filter(Renumbered[T]):
     """Give the items of the source for which `filter_fn(item)` is true, numbered from 0.
 
     The first access to an item or the length reads the complete source, by 0, 1, 2, …, and keeps the indices of what
@@ -35,8 +34,6 @@ class Filter(Fetching[T]):
     """
 
     traits = ("drops",)
-    gives = "same"
-    keeps_schema = True
     payload = ("_passing",)
     transient = ("_scanning",)
     _passing: NDArray[np.int64] | None = None
@@ -58,21 +55,9 @@ class Filter(Fetching[T]):
         self.input_col = input_col
         self.handle_errors(on_error)
 
-    def __getitem__(self, index: Any) -> T | Any:
-        try:
-            if type(index) is slice:
-                return self._sliced(index)
-            return self.source[self._at(index)]
-        except Exception as error:
-            add_error_context(error, self, index)
-            raise
-
     def _at(self, index: Any) -> int:
         passing = self._indices()
         return int(passing[from_start(index, len(passing))])
-
-    def _fetch(self, indices: list[Any]) -> Sequence[T]:
-        return self.source.__getitems__([*map(self._at, indices)])  # type: ignore[attr-defined, no-any-return]
 
     def __len__(self) -> int:
         return len(self._indices())

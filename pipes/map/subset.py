@@ -9,15 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from ...registry import MapDataPipe, add_error_context, functional_datapipe
-from ..bases.ahead.fetching import Fetching
-from ..bases.indexing import from_start
+from ...registry import MapDataPipe, functional_datapipe
+from ..bases.indexing import Renumbered, from_start
 
 T = TypeVar("T")
 
 
 @functional_datapipe("subset")
-class Subset(Fetching[T]):
+class Subset(Renumbered[T]):
     """Give the items of the source at `indices`, a sequence of integers such as a list, an array or a range.
 
     `dp[10:20]` and `dp[::2]` are short for it. Negative indices of the result count from its end.
@@ -29,8 +28,6 @@ class Subset(Fetching[T]):
     (['e', 'a'], ['b', 'd'])
     """
 
-    gives = "same"
-    keeps_schema = True
     payload = ("indices",)
 
     def __init__(self, source: MapDataPipe[T], indices: Sequence[int]) -> None:
@@ -44,20 +41,11 @@ class Subset(Fetching[T]):
         self.source = source
         self.indices: Any = indices
 
-    def __getitem__(self, index: Any) -> T | Any:
-        try:
-            if type(index) is slice:
-                return type(self)(self.source, self.indices[index])
-            return self.source[self._at(index)]
-        except Exception as error:
-            add_error_context(error, self, index)
-            raise
+    def _sliced(self, part: slice) -> Subset[T]:
+        return type(self)(self.source, self.indices[part])
 
     def _at(self, index: Any) -> int:
         return operator.index(self.indices[from_start(index, len(self.indices))])
-
-    def _fetch(self, indices: list[Any]) -> Sequence[T]:
-        return self.source.__getitems__([*map(self._at, indices)])  # type: ignore[attr-defined, no-any-return]
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -137,18 +137,29 @@ class TarReader(Fetching[dict[str, Any]]):
         tar = int(index.tars[number])
         url = checked_path(self.urls[tar])
         suffixes, starts, sizes = index.files[index.first[number] : index.first[number + 1]].T
-        begin, end = int(starts[0]), int(starts[-1] + sizes[-1])
+        begin, end = int(starts[0]) - tarfile.BLOCKSIZE, int(starts[-1] + sizes[-1])
         with self._opened(url) as stream:
-            if stream.seek(0, io.SEEK_END) != index.sizes[tar]:
-                raise OSError(errno.ESTALE, "the tar was replaced since its index was made", stream_name(url))
+            same = stream.seek(0, io.SEEK_END) == index.sizes[tar]
             stream.seek(begin)
             content = memoryview(stream.read(end - begin))
-        contents = [bytes(content[start - begin :][:size]) for start, size in zip(starts, sizes, strict=True)]
+        files = [(int(start) - begin, int(size)) for start, size in zip(starts, sizes, strict=True)]
+        if not same or not all(_is_before(content, start, size) for start, size in files):
+            raise OSError(errno.ESTALE, "the tar was replaced since its index was made", stream_name(url))
+        contents = [bytes(content[start:][:size]) for start, size in files]
         names = [index.suffixes[suffix] for suffix in suffixes]
         return {"__key__": index.keys[number], "__url__": url, **dict(zip(names, contents, strict=True))}
 
     def _opened(self, url: str) -> IO[bytes]:
         return open_to_seek(url, self.storage_options, retry=self._retry, counted_by=self.error_policy)
+
+
+def _is_before(content: memoryview, start: int, size: int) -> bool:
+    """Say whether the header of a file of that size is right before a place."""
+    try:
+        header = tarfile.TarInfo.frombuf(bytes(content[start - tarfile.BLOCKSIZE : start]), "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return header.size == size
 
 
 _File = tuple[str, int, int]
