@@ -40,6 +40,17 @@ import_module("declare_torchvision")
 os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
+_register_at_fork = os.register_at_fork
+
+
+def _register_but_for_lance(**hooks: Any) -> None:
+    """Leave out lance's warning at each fork of a process that has imported it: other tests fork."""
+    if not any(getattr(hook, "__module__", None) == "lance" for hook in hooks.values()):
+        _register_at_fork(**hooks)
+
+
+os.register_at_fork = _register_but_for_lance
+
 # How long an example takes depends on the machine; the timeout of a test bounds them all.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
