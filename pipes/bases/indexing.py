@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...registry import MapDataPipe, add_error_context
 from .ahead.fetching import Fetching
@@ -29,7 +29,13 @@ class Renumbered(Fetching[T]):
     keeps_schema = True
     source: MapDataPipe[T]
 
-    def __getitem__(self, index: Any) -> T | Any:
+    @overload
+    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
+
+    @overload
+    def __getitem__(self, index: Any) -> T: ...
+
+    def __getitem__(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

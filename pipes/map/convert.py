@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...errors.notes import describe_item
 from ...registry import IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
@@ -56,7 +56,13 @@ class IterToMapConverter(MapDataPipe[T]):
         self.key_value_fn = key_value_fn
         self.handle_errors(on_error)
 
-    def __getitem__(self, index: Any) -> T | Any:
+    @overload
+    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
+
+    @overload
+    def __getitem__(self, index: Any) -> T: ...
+
+    def __getitem__(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

@@ -50,6 +50,7 @@ len(numbers)
 
 squares = ps.map.SequenceWrapper([1, 2, 3]).map(lambda number: number * number)
 assert_type(squares[0], int)
+assert_type(squares[1:], ps.MapDataPipe[int])
 assert_type(next(iter(squares.to_iter_datapipe().batch(2))), DataChunk[int])
 
 for item in ps.DataLoader2(chain):
