@@ -9,7 +9,15 @@ from typing import Any
 from ...registry import expect_whole
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes", "expect_weights", "how_to_make"]
+__all__ = [
+    "expect_batching",
+    "expect_indices",
+    "expect_names",
+    "expect_pipes",
+    "expect_urls",
+    "expect_weights",
+    "how_to_make",
+]
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
@@ -49,6 +57,12 @@ def expect_indices(indices: Iterable[Any]) -> None:
         raise TypeError(
             f"indices are read by each pass, and a {type(indices).__name__} can be read only once: give a list"
         )
+
+
+def expect_urls(urls: object) -> None:
+    """Raise TypeError where the URLs are no sequence."""
+    if isinstance(urls, (str, bytes)) or not (hasattr(urls, "__getitem__") and hasattr(urls, "__len__")):
+        raise TypeError(f"urls must be a sequence of URLs, such as a list, and is {urls!r:.100}")
 
 
 def expect_names(names: object, argument: str = "columns") -> None:

@@ -109,9 +109,8 @@ class VideoReader(IterDataPipe[dict[str, Any]]):
                 return opened.enter_context(open_to_seek(path, self.storage_options, **options))
 
             video = frames_of(stream())
-            sound = (
-                SoundTrack(sound_of(stream()), end_of(video)) if self.audio else None
-            )  # each seeks in a stream of its own
+            # Each seeks in a stream of its own.
+            sound = SoundTrack(sound_of(stream()), end_of(video)) if self.audio else None
             clips = Clips(video, sound, self.frames, self.seconds, self.stride, self.drop_last)
             expect_no_fewer(first - len(clips))
             for number in range(first, len(clips)):

@@ -16,6 +16,7 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, map_in_threads
 from ..bases.ahead.fetching import Fetching
+from ..bases.arguments import expect_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,8 +114,7 @@ class ObjectReader(Fetching[R]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if isinstance(urls, (str, bytes)) or not (hasattr(urls, "__getitem__") and hasattr(urls, "__len__")):
-            raise TypeError(f"urls must be a sequence of URLs, such as a list, and is {urls!r:.100}")
+        expect_urls(urls)
         expect_whole("workers", workers)
         self.urls = urls
         self.with_name = with_name

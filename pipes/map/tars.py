@@ -20,6 +20,7 @@ from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, map_in_threads
 from ..bases.ahead.fetching import Fetching
+from ..bases.arguments import expect_urls
 from ..files.compression import known_kind
 from ..files.members import inner_path
 from ..files.tars import OtherMembers, opened_tar
@@ -77,8 +78,7 @@ class TarReader(Fetching[dict[str, Any]]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if isinstance(urls, (str, bytes)) or not (hasattr(urls, "__getitem__") and hasattr(urls, "__len__")):
-            raise TypeError(f"urls must be a sequence of URLs, such as a list, and is {urls!r:.100}")
+        expect_urls(urls)
         expect_whole("workers", workers)
         self.urls = urls
         self.lower_case = lower_case
