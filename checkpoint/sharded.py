@@ -209,11 +209,12 @@ class _Files(FileSystemBase):
     def remove_others(self, folder: str, names: set[str], earlier: set[str]) -> None:
         """Remove the files of the earlier checkpoint, and of unfinished saves in the folders of this one.
 
-        There may be other checkpoints in folders below.
+        There may be other checkpoints in folders below: those have a description.
         """
-        folders = {"", *map(_folder_of, names)}
         below = any(map(_folder_of, names | earlier))
-        for name in names_beginning(folder_at(folder), self._options, below=below):
+        found = [*names_beginning(folder_at(folder), self._options, below=below)]
+        folders = {"", *map(_folder_of, names)} - {_folder_of(name) for name in found if name.endswith(f"/{_METADATA}")}
+        for name in found:
             is_ours = name in earlier or _folder_of(name) in folders
             if name.endswith(_OF_DATA) and is_ours and name not in names:
                 remove_file(self.concat_path(folder, name), self._options)

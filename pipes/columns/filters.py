@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-__all__ = ["expression_of", "fields_in", "may_be_true"]
+__all__ = ["expression_of", "fields_in", "may_be_true", "may_be_true_of_nan"]
 
 _parsing = threading.Lock()
 """Locked while a text is parsed: `ast.parse` of Python 3.11 fails at times in several threads at once."""
@@ -134,6 +134,13 @@ def may_be_true(
     fragment = file_format.make_fragment("any", file_system, partition_expression=said)
     files = ds.FileSystemDataset([fragment], schema, file_format, file_system)  # opens no file
     return any(True for _ in files.get_fragments(filter=expression))
+
+
+def may_be_true_of_nan(expression: pc.Expression, schema: pa.Schema) -> bool:
+    """Say whether a filter of floats has a `not` or `!=`, which may be true of NaN."""
+    if not re.search(r"invert\(|!=", str(expression)):
+        return False
+    return any(re.search("float|double", str(schema.field(name).type)) for name in fields_in(expression, schema))
 
 
 def guarantee(known: Mapping[str, pa.Scalar]) -> pc.Expression:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors.notes import add_note
 from ...state.replay import expect_no_fewer
+from .filters import may_be_true_of_nan
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -104,6 +105,8 @@ class ParquetFormat(ColumnFormat):
         self.footer.write_metadata_file(footer)
         fragment = ds.ParquetFileFormat().make_fragment(pa.BufferReader(footer.getvalue()), partition_expression=known)
         try:
+            if may_be_true_of_nan(expression, schema):  # the least and greatest values leave NaN out
+                return {*self.parts(0)}
             return {group.id for group in fragment.subset(expression, schema=schema).row_groups}
         except pa.ArrowException:  # the filter does not fit the types of this file
             return {*self.parts(0)}

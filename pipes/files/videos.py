@@ -22,6 +22,8 @@ _MEND = (
 _ROUNDING = 1e-6
 """Seconds by which the beginning of a frame may be off: 3 × 0.1 is more than 0.3."""
 
+_LONGEST_FRAME = 1.0
+"""Seconds: frames of sound are shorter, AAC's a fiftieth."""
 _SOUND_AT_ONCE = 120.0
 """Seconds of sound that are kept: 46 MB of stereo at 48 kHz."""
 
@@ -90,7 +92,8 @@ class SoundTrack:
     def _read(self, begin: float, end: float) -> None:
         self._begin, self._until = begin, end
         try:
-            found = self._decoder.get_samples_played_in_range(begin, end)
+            # It finds nothing, then or later, where a range begins within the last frame.
+            found = self._decoder.get_samples_played_in_range(max(begin - _LONGEST_FRAME, 0.0), end)
         except RuntimeError as error:
             if "No audio frames" not in str(error):
                 raise

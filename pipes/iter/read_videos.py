@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -78,6 +79,8 @@ class VideoReader(IterDataPipe[dict[str, Any]]):
         expect_whole("stride", stride)
         if seconds is not None:
             expect_seconds("seconds", seconds)
+            if math.isinf(seconds):
+                raise ValueError("seconds must be finite: give more seconds than the videos have, for one clip each")
         codec()
         self.source = source
         self.include_paths = include_paths

@@ -98,7 +98,8 @@ def read_lance(
 
     `url` is the dataset's folder. A pass reads `version`, by default the newest when it begins, and its state has that
     version. Readers share the fragments. Lance reads them, up to `prefetch` at once, by the columns and the `filter`,
-    which is as for `read_parquet`. It reads `batch_size` rows at a time, or 8,192 if that is less, which are then in
+    which is written as for `read_parquet`. Lance evaluates it, by rules of its own for NaN, and for a null in `not in`.
+    It reads `batch_size` rows at a time, or 8,192 if that is less, which are then in
     memory: give fewer where rows are large, such as images. Resuming reads the current fragment from its start.
     `storage_options` are as for `read_parquet`, for S3; for other stores they must have names that lance takes.
 

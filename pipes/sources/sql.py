@@ -100,11 +100,20 @@ class QueryLister(FragmentLister):
         cuts, last = self._given or [], None
         if self.version is None:
             cuts, last = self._divided()
-        schema = self._schema
-        if schema is None:
-            with closing(self._batches(next(self._ranges(cuts, last))[1], None)) as batches:
-                schema = next(batches).schema
+        schema = self._schema_found(cuts, last) if self._schema is None else self._schema
+        if self.partition_on is not None and self.partition_on not in schema.names:
+            raise ValueError(f"the query has no column {self.partition_on!r} to partition on: it has {schema.names}")
         return [cuts, last, schema_text(plain_schema(schema))]
+
+    def _schema_found(self, cuts: Sequence[RangeKey], last: RangeKey | None) -> pa.Schema:
+        """Return the schema of the first range with rows, or that of none."""
+        for _, query in self._ranges(cuts, last):
+            with closing(self._batches(query, None)) as batches:
+                batch = next((batch for batch in batches if batch.num_rows), None)
+            if batch is not None:
+                return batch.schema
+        with closing(self._batches(self._bare, None)) as batches:
+            return next(batches).schema
 
     def schema_of(self, version: Sequence[Any]) -> pa.Schema:
         return schema_of_text(version[2])
@@ -135,7 +144,7 @@ class QueryLister(FragmentLister):
 
     @property
     def _bare(self) -> str:
-        return self.query.strip().rstrip(";")
+        return self.query.strip().rstrip(";") + "\n"  # which ends a comment
 
     def _opened(self, query: str, schema: pa.Schema, open_stream: Callable[[], Any]) -> ColumnFormat:
         return LibraryFormat(schema, partial(self._read, query, schema), self._rows)
@@ -147,12 +156,21 @@ class QueryLister(FragmentLister):
     def _divided(self) -> tuple[list[RangeKey], RangeKey | None]:
         """Return the keys at which ranges with equally many rows begin, without the first, and the last key."""
         name = self.partition_on
-        parts = f"SELECT {name}, NTILE({self.partitions}) OVER (ORDER BY {name}) AS part FROM ({self._bare}) AS rows_"
-        query = f"SELECT MIN({name}) AS least, MAX({name}) AS most FROM ({parts}) AS parts_ GROUP BY part ORDER BY 1"
+        # Keys are found by their places: MIN and MAX of text may have another order than ORDER BY and comparisons.
+        order = f"OVER (ORDER BY {name})"
+        placed = f"SELECT {name} AS id_, NTILE({self.partitions}) {order} AS part, ROW_NUMBER() {order} AS place"
+        places = "SELECT {}(place) FROM placed_ WHERE id_ IS NOT NULL"
+        first, last = places.format("MIN") + " GROUP BY part", places.format("MAX")
+        query = (
+            f"WITH placed_ AS ({placed} FROM ({self._bare}) AS rows_) "
+            f"SELECT id_, CASE WHEN place IN ({first}) THEN 1 ELSE 0 END AS begins FROM placed_ "
+            f"WHERE place IN ({first}) OR place = ({last}) ORDER BY place"
+        )
         with closing(self._connected()) as connection, closing(connection.cursor()) as cursor:
             cursor.execute(query)
-            found = [pair for pair in cursor.fetchall() if pair[1] is not None]
-        return [_plain_key(least) for least, _ in found[1:]], _plain_key(found[-1][1]) if found else None
+            found = cursor.fetchall()
+        cuts = [_plain_key(key) for key, begins in found if begins]
+        return cuts[1:], _plain_key(found[-1][0]) if found else None
 
     def _read(self, query: str, schema: pa.Schema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         last = None
@@ -187,6 +205,8 @@ class QueryLister(FragmentLister):
                         yield _empty(reader.schema)
                     yield from reader
                 return
+            if cursor.description is None:
+                raise ValueError("the query has no result: read_sql takes a SELECT")
             names = [column[0] for column in cursor.description]
             while (rows := cursor.fetchmany(self._rows)) or schema is None:
                 batch = _batch(names, rows, schema)

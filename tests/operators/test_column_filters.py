@@ -228,3 +228,13 @@ def test_ranges_of_values_exclude_what_no_value_in_them_is(text: str, possible: 
     ranges = {"id": (pa.scalar(3), pa.scalar(5)), "day": (pa.scalar(date(2024, 1, 1)), pa.scalar(date(2024, 1, 2)))}
     schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
     assert may_be_true(expression_of(text, schema), {"kind": pa.scalar("a")}, ranges) is possible
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("text", ["not (x > 5)", "x != 10", "not (x <= 10)", "x > 5", "x == 10 or y != 2"])
+def test_a_filter_of_floats_finds_the_same_rows_in_any_row_groups(tmp_path: Path, text: str, size: int) -> None:
+    nan = float("nan")
+    rows = pa.table({"x": [10.0, 11, nan, 1, 10, 10, 10, nan], "y": range(8)})
+    pq.write_table(rows, tmp_path / "several.parquet", row_group_size=size)
+    found = [row["y"] for row in ps.read_parquet(tmp_path / "several.parquet", filter=text).rows()]
+    assert found == rows.filter(expression_of(text, rows.schema))["y"].to_pylist()

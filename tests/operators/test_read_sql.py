@@ -264,3 +264,40 @@ def test_the_text_of_a_chain_has_no_password() -> None:
     read = ps.read_sql("SELECT 1 AS id", "postgresql://me:secret@host/db?password=secret", partition_on="id")
     assert "secret" not in str(read)
     assert "secret" not in repr(read)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 4, 8])
+def test_keys_in_an_order_without_case_come_once(tmp_path: Path, partitions: int) -> None:
+    connect = partial(connected_to, f"{tmp_path}/shop.db")
+    with writing(connect) as connection:
+        connection.execute("CREATE TABLE orders (id text COLLATE NOCASE PRIMARY KEY)")
+        connection.executemany("INSERT INTO orders VALUES (?)", [[key] for key in "aBcDeF"])
+    read = ps.read_sql("SELECT * FROM orders", connect, partition_on="id", partitions=partitions)
+    assert [row["id"] for row in read.rows()] == [*"aBcDeF"]
+
+
+def test_types_are_those_of_the_first_range_with_rows(database: Database) -> None:
+    connect, connection = database
+    with writing(connect) as made:
+        made.execute("CREATE TABLE orders (id int, kind text)")
+        made.execute("INSERT INTO orders VALUES (150, 'a'), (250, 'b'), (350, 'c')")
+    read = ps.read_sql("SELECT * FROM orders", connection, partition_on="id", partitions=[100, 200])
+    assert [row["id"] for row in read.rows()] == [150, 250, 350]
+
+
+def test_a_query_may_end_with_a_comment(database: Database) -> None:
+    connect, connection = database
+    with writing(connect) as made:
+        made.execute("CREATE TABLE orders AS SELECT 1 AS id UNION SELECT 2")
+    query = "SELECT * FROM orders -- all of them"
+    assert [row["id"] for row in ps.read_sql(query, connection, partition_on="id", partitions=2).rows()] == [1, 2]
+
+
+def test_what_is_no_query_of_rows_is_an_error(tmp_path: Path) -> None:
+    connect = partial(connected_to, f"{tmp_path}/shop.db")
+    with writing(connect) as connection:
+        connection.execute("CREATE TABLE orders AS SELECT 1 AS id")
+    with pytest.raises(ValueError, match="the query has no result: read_sql takes a SELECT"):
+        list(ps.read_sql("DELETE FROM orders", connect))
+    with pytest.raises(ValueError, match=r"the query has no column 'ID' to partition on: it has \['id'\]"):
+        list(ps.read_sql("SELECT * FROM orders", connect, partition_on="ID", partitions=[1]))

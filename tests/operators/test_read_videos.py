@@ -123,6 +123,25 @@ def test_sound_that_begins_later_and_ends_earlier_stays_in_its_clips(tmp_path: P
     assert torch.equal(torch.cat([clip["audio"] for clip in clips], dim=1), samples_by_ffmpeg(path, 1))
 
 
+@needs_codec
+def test_sound_that_ends_within_a_frame_is_the_same_after_a_resume(tmp_path: Path) -> None:
+    sound = tone(0.5, 44100)
+    path = by_ffmpeg(tmp_path / "a.mp4", *picture("10", 2), *sound, "-c:v", "libx264", "-c:a", "aac")
+
+    def make() -> Any:
+        return IterableWrapper([str(path)]).read_videos(frames=5, audio=True)
+
+    whole = [clip["audio"].tolist() for clip in make()]
+    assert [len(sound[0]) > 0 for sound in whole] == [True, True, False, False]
+    for read in (1, 2, 3):
+        dp, resumed = make(), make()
+        iterator = iter(dp)
+        for _ in range(read):
+            next(iterator)
+        resumed.load_state_dict(dp.state_dict())
+        assert [clip["audio"].tolist() for clip in resumed] == whole[read:]
+
+
 def as_text(clip: dict[str, Any]) -> str:
     return str([(name, each.sum().item() if isinstance(each, torch.Tensor) else each) for name, each in clip.items()])
 

@@ -599,6 +599,13 @@ def test_a_checkpoint_in_a_folder_of_another_stays(folder: str) -> None:
 
 
 @one_process
+def test_a_checkpoint_in_a_folder_with_the_name_of_a_prefix_stays(tmp_path: Path) -> None:
+    write_beside(f"{tmp_path}/00", 1)
+    write_beside(str(tmp_path), 2, prefix_strategy=in_hex)
+    assert (values(f"{tmp_path}/00"), values(str(tmp_path))) == ((1, 1), (2, 2))
+
+
+@one_process
 def test_what_an_unfinished_save_left_in_folders_of_a_strategy_is_removed(tmp_path: Path) -> None:
     (tmp_path / "00").mkdir()
     (tmp_path / "00" / "part_rest_0.distcp").touch()
