@@ -14,6 +14,7 @@ __all__ = [
     "AUTO",
     "MOST_AHEAD",
     "expect_number",
+    "expect_one_of",
     "expect_seconds",
     "expect_whole",
     "takes_only",
@@ -48,6 +49,12 @@ def expect_whole(
         raise TypeError(f"{name} must be a whole number{otherwise}, and is {number!r:.100}")
     if least is not None and operator.index(number) < least:
         raise ValueError(f"{name} must be at least {least}{otherwise}, and is {number}")
+
+
+def expect_one_of(name: str, value: object, *allowed: object) -> None:
+    """Raise ValueError if an argument is none of the allowed values."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, and is {value!r:.100}")
 
 
 def expect_number(name: str, number: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
+from ...errors.checks import expect_one_of
 from ...registry import IterDataPipe, Reading, expect_whole, functional_datapipe, own
 from ..columns.rows_or_batches import gives_batches, is_table
 
@@ -115,10 +116,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
         lengths = length if isinstance(length, Mapping) else {"": length}
         for name, number in lengths.items():
             expect_whole(f"length[{name!r}]" if name else "length", number)
-        if method not in ("greedy", "first_fit", "best_fit"):
-            raise ValueError(f"method must be 'greedy', 'first_fit' or 'best_fit', and is {method!r}")
-        if overlong not in ("raise", "split", "truncate"):
-            raise ValueError(f"overlong must be 'raise', 'split' or 'truncate', and is {overlong!r}")
+        expect_one_of("method", method, "greedy", "first_fit", "best_fit")
+        expect_one_of("overlong", overlong, "raise", "split", "truncate")
         if overlong != "raise" and method == "greedy":
             raise ValueError("overlong is for 'first_fit' and 'best_fit': greedy cuts sequences of any length")
         if isinstance(length, Mapping) and (not length or method == "greedy" or overlong == "split"):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from ...errors.checks import expect_one_of
 from ...registry import (
     IterDataPipe,
     OnError,
@@ -117,8 +118,7 @@ class Mapper(OneToOne[R]):
         rng: bool | Literal["numpy"] = False,
         on_error: OnError = "raise",
     ) -> None:
-        if rng not in (False, True, "numpy"):
-            raise ValueError(f"rng must be True, False or 'numpy', and is {rng!r:.100}")
+        expect_one_of("rng", rng, False, True, "numpy")
         columns = [] if input_col is None else as_list(input_col)
         check_function("fn", fn, [*(columns or ["item"]), "rng"] if rng else input_col)
         if inspect.isgeneratorfunction(fn):

@@ -110,7 +110,7 @@ def test_what_the_function_draws_from_global_generators_does_not_matter() -> Non
     [
         ({"fn": lambda item: item, "rng": True}, ValueError, "called with 2 arguments"),
         ({"fn": lambda item, rng: item}, ValueError, "called with 1 argument"),
-        ({"fn": with_torch, "rng": "torch"}, ValueError, "rng must be True, False or 'numpy'"),
+        ({"fn": with_torch, "rng": "torch"}, ValueError, "rng must be one of False, True, 'numpy'"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:

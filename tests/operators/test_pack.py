@@ -414,7 +414,7 @@ def test_batches_are_packed_by_their_rows() -> None:
     [
         ({"length": 0}, ValueError, "length must be at least 1"),
         ({"length": 2.5}, TypeError, "must be a whole number"),
-        ({"length": 4, "method": "last_fit"}, ValueError, "method must be 'greedy', 'first_fit' or 'best_fit'"),
+        ({"length": 4, "method": "last_fit"}, ValueError, "method must be one of 'greedy', 'first_fit', 'best_fit'"),
         ({"length": 4, "overlong": "drop"}, ValueError, "overlong must be"),
         ({"length": 4, "overlong": "split"}, ValueError, "overlong is for 'first_fit' and 'best_fit'"),
         ({"length": 4, "method": "best_fit", "drop_last": True}, ValueError, "drop_last is for method='greedy'"),
