@@ -53,7 +53,9 @@ def plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     for name in parameters_of(cls):
         value: Any = attributes[name] if name in attributes else attributes.get(f"_{name}")
         if name in items:
-            if isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
+            if isinstance(value, range):
+                found[name] = repr(value)
+            elif isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
                 found[f"len({name})"] = len(value)
         else:
             found |= _comparable(name, value, with_parts=is_ours)

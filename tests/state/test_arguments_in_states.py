@@ -105,6 +105,11 @@ NAMED: list[tuple[Callable[[Any], Any], Any, Any, str]] = [
     (batches, 2, 3, "Batcher.*batch_size=2, and has 3 now"),
     (shuffle, 4, 400, "Shuffler.*buffer_size=4, and has 400 now"),
     (of_length, 12, 40, "IterableWrapper.*12.*40"),
+    (
+        lambda start: ps.map.SequenceWrapper("abcdefgh")[start : start + 4].to_iter_datapipe(),
+        *(0, 4),
+        r"indices='range\(0, 4\)', and has 'range\(4, 8\)' now",
+    ),
     (batches, np.int64(2), np.int64(3), "batch_size=2, and has 3 now"),
     (header, np.int64(2), 3, "limit=2, and has 3 now"),
     (shuffle, np.int64(4), np.int64(3), "buffer_size=4, and has 3 now"),
