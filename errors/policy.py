@@ -154,7 +154,7 @@ class ErrorPolicy:
         self.begin()
 
     @property
-    def counts(self) -> bool:
+    def has_counts(self) -> bool:
         """Whether it has counts to report; uploads retry even if `raises`."""
         return not self.raises or self.retried > 0 or self.left_out > 0
 
@@ -175,7 +175,7 @@ class ErrorPolicy:
 
     def wrap(self, function: Callable[[Any], R]) -> Callable[[Any], R | Skipped]:
         """Return a function of an item that retries, and returns a `Skipped` for an item to skip."""
-        attempt = self._trying_again(function)
+        attempt = function if self._retry is None else self._trying_again(function, self._retry.errors)
         if self._skip is None:
             return attempt
         errors = self._skip.errors
@@ -216,26 +216,18 @@ class ErrorPolicy:
             raise error
         self.keep(Skipped(error, item))
 
-    def outputs(
-        self, function: Callable[[Any], Iterable[R]], before_retries: Callable[[], Callable[[], object]] | None = None
-    ) -> Callable[[Any], Iterable[R]]:
-        """Return a function of an item that yields its outputs, up to a skipped error.
+    def outputs(self, function: Callable[[Any], Iterable[R]]) -> Callable[[Any], Iterable[R]]:
+        """Return a function of an item that yields its outputs, up to a skipped error."""
+        return function if self.raises else partial(self._outputs, function)
 
-        `before_retries` is called for each item, and returns a function to call before each attempt.
-        """
-        return function if self.raises else lambda item: self._outputs(function, item, before_retries or _no_hook)
-
-    def _outputs(
-        self, function: Callable[[Any], Iterable[R]], item: Any, before_retries: Callable[[], Callable[[], object]]
-    ) -> Iterator[R]:
-        yielded, before_attempt = 0, before_retries()
+    def _outputs(self, function: Callable[[Any], Iterable[R]], item: Any) -> Iterator[R]:
+        yielded = 0
         outputs: Iterator[R] | None = None
 
         def advance(item: Any) -> Any:
             nonlocal outputs
             try:
                 if outputs is None:  # first call, or after an error: do not repeat earlier outputs
-                    before_attempt()
                     outputs = islice(function(item), yielded, None)
                 return next(outputs, _NO_OUTPUT)
             except Exception:
@@ -247,11 +239,7 @@ class ErrorPolicy:
             yielded += 1
             yield output
 
-    def _trying_again(self, function: Callable[[Any], R]) -> Callable[[Any], R]:
-        if self._retry is None:
-            return function
-        errors = self._retry.errors
-
+    def _trying_again(self, function: Callable[[Any], R], errors: ErrorTypes) -> Callable[[Any], R]:
         def attempt(item: Any) -> R:
             try:
                 return function(item)  # fast path: tenacity is slower than many functions
@@ -293,10 +281,6 @@ class ErrorPolicy:
             self.retried += 1
         if self._counted_by is not None:
             self._counted_by._count_retry(attempts)
-
-
-def _no_hook() -> Callable[[], None]:
-    return lambda: None
 
 
 def _text_of(error: Exception) -> str:

@@ -73,7 +73,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     """Whether the operator shows a progress bar of its own."""
 
     error_policy: ErrorPolicy = ErrorPolicy("raise")
-    """It handles items that fail; an operator with `on_error` has its own."""
+    """It handles items that fail; an operator with `on_error` has its own, the others share this one."""
 
     on_error: OnError
     """The argument of that name, where `handle_errors` was called."""
@@ -117,7 +117,8 @@ class BasePipe(SourcesFirst, Generic[T_co]):
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: a step that waits should end soon."""
-        self.error_policy.give_up()
+        if "error_policy" in vars(self):
+            self.error_policy.give_up()
 
     if not TYPE_CHECKING:  # type checkers would take any name: they know the methods from the stubs
 

@@ -58,13 +58,9 @@ def add_error_context(
     with suppress(Exception):  # its class may fail to look up attributes
         hide_secrets(error)
     try:
-        add_note(error, _where(pipe, item, provenance))
+        add_note(error, f"{PREFIX}raised in {describe_step(pipe, item, provenance)}{_mend_for_batches(pipe, item)}")
     except Exception:  # a failing repr of an item or argument must not replace the error
         add_note(error, f"{PREFIX}raised in {type(pipe).__name__}")
-
-
-def _where(pipe: DataPipe, item: object, provenance: Provenance | None) -> str:
-    return f"{PREFIX}raised in {describe_step(pipe, item, provenance)}{_mend_for_batches(pipe, item)}"
 
 
 def _mend_for_batches(pipe: DataPipe, item: object) -> str:
@@ -104,17 +100,16 @@ def last_item(pipe: DataPipe) -> Any:
     current = vars(pipe).get("_pass")
     if current is None:
         return NO_ITEM
-    iterator = None if current.iterator is None else current.iterator()
-    frame = getattr(iterator, "gi_frame", None)
+    frame = getattr(current.live_iterator, "gi_frame", None)
     if frame is not None:
         return local_of(frame, "item")
-    return NO_ITEM if current.last_item is None else current.last_item[1]
+    return NO_ITEM if current.kept_last_item is None else current.kept_last_item[1]
 
 
 def _source_read_last(pipe: DataPipe) -> DataPipe | None:
     """Return the first source that is being read, or else the one that was closed last, if its item is known."""
     known = [source for source in sources_of(pipe) if last_item(source) is not NO_ITEM]
-    closed = {id(source): vars(source)["_pass"].last_item for source in known}
+    closed = {id(source): vars(source)["_pass"].kept_last_item for source in known}
     return max(known, key=lambda source: closed[id(source)] or (math.inf,), default=None)
 
 

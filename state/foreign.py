@@ -84,26 +84,16 @@ class OurPipe:
 
     _can_save_node: ClassVar[bool] = True
 
-    def _attach_reader(self, link: Any, node: Node | None) -> None:
-        """Record how a reader reads this pipe, and the node from which the next pass begins."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # `Stateful` defines them
+        _resume_node: Node | None
 
-    def _detach_reader(self, link: Any) -> None:
-        """Release this pipe from a reader whose pass has ended."""
-        raise NotImplementedError
+        def _attach_reader(self, link: Any, node: Node | None) -> None: ...
 
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
-        """Return where the pipe is, as a generator that yields sources and gets their nodes."""
-        raise NotImplementedError
-        yield
+        def _detach_reader(self, link: Any) -> None: ...
 
-    def _resume_at(self, node: Node | None) -> None:
-        """Let the next pass begin from a node, or afresh, at the end of a chain."""
-        raise NotImplementedError
+        def _save_node(self) -> Generator[Any, Node | None, Node | None]: ...
 
-    def _reset_passes(self) -> None:
-        """Called before a state of the chain is loaded, to end all passes."""
-        raise NotImplementedError
+        def _reset_passes(self) -> None: ...
 
     def _node_loaded(self, node: Node) -> None:
         """Called when a loaded state has a node of this pipe, which may or may not be used."""

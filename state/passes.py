@@ -15,8 +15,8 @@ from .error_context import NO_ITEM, last_item, local_of
 from .foreign import OurPipe
 from .graph import DataPipe, is_one_of_several, let_steps_nest, sources_of, walk
 from .node import Node, ReadFrom
-from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect, known
-from .seeds import FIRST_PASS, PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
+from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect
+from .seeds import PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
 from .step_text import step
 
@@ -44,24 +44,22 @@ class Pass:
         """Whether this is part of a resumed pass, even if this one begins afresh."""
         self.path = PassPath(0)
         self.depth = 0
-        self.last_item: tuple[int, Any] | None = None
+        self.kept_last_item: tuple[int, Any] | None = None
         """The last item, once the iterator was closed while a reader may still fail with it, and when that was."""
         self._pipes: list[DataPipe] = []  # a record of a source does not keep its pipe alive
         self._links: dict[int, SourceLink] = {}
         """The records of the sources, by the ids of their pipes."""
-        self._sources: list[SourceLink] = []
+        self._links_in_order: list[SourceLink] = []
         """The records in the order of the sources; one that is read twice comes twice."""
         self._sources_can_save = True
         """Whether a pass over each source can be resumed."""
-        self._logs: dict[SourceLink, ReplayLog] = {}
-        """The snapshots of the sources that are read with numbers."""
         self._checkpointer: Checkpointer | None = None
         """The last snapshot, where a resumed pass runs again from one."""
         self._inner_chains = 0
         """The number of inner chains that were begun: chains that the step, or a function it calls, built."""
-        self.last_before: int | None = None
+        self.expected_last: int | None = None
         """The check value of the last item before the pass was resumed."""
-        self._last_value: int | None = None
+        self._check_of_last: int | None = None
         """The check value of the last item, once the pass was given up."""
 
     # Beginning
@@ -73,28 +71,37 @@ class Pass:
         """
         self.begun = True
         node = self._enter(pipe)
-        if pipe.error_policy.counts:
+        if pipe.error_policy.has_counts:
             pipe.error_policy.begin(node.get("skipped", 0))
         if node.get("at") == "end":
             return None, ()
-        self.last_before = node.get("last_given")
+        self.expected_last = node.get("last_given")
         self._begin_fields(pipe, node.get("own", {}))
         if pipes := sources_of(pipe):
             self._attach_sources(pipes, node)
-        if not pipe.resumes_from_start and self._sources_can_save:
-            own = _own_iterator(pipe, iterate)
+        if pipe.resumes_from_start or not self._sources_can_save:
+            kept = node.copy()
+            kept.pop("skip", None)
+            kept.pop("last_given", None)
+            self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
+            self._inner_chains = node.get("inner", 0)
+        own = iterate(pipe)
+        if not hasattr(own, "__next__"):
+            raise TypeError(
+                f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
+                f"{type(own).__name__}: write `yield item` for each item"
+                + (", or `yield from` in place of `return`" if isinstance(own, Iterable) else "")
+            )
+        if own is pipe:  # its own iterator, which is read by its __next__: iter() would begin another pass
+            own = iter(pipe.__next__, object())
+        if self._checkpointer is None:
             return own, own
-        kept = node.copy()
-        skip, _ = kept.pop("skip", 0), kept.pop("last_given", None)
-        self._checkpointer = Checkpointer(0, {**self._at_start(pipe), **kept})
-        self._inner_chains = node.get("inner", 0)
-        own = _own_iterator(pipe, iterate)
         # What was emitted since the snapshot is made again and discarded.
-        return own, after(self._checkpointer.emitted.follow(own), skip, last=self.last_before)
+        return own, after(self._checkpointer.emitted.follow(own), node.get("skip", 0), last=self.expected_last)
 
     def _enter(self, pipe: Any) -> Node:
         """Find out of which pass this one is a part, and return the node from which it begins."""
-        link: SourceLink | None = vars(pipe).get("_reader_link")
+        link: SourceLink | None = pipe._reader_link
         if link is None:
             outer = running_pass(self)
             if outer is not None:
@@ -113,13 +120,13 @@ class Pass:
         return node
 
     def _begin_inner_chain(self, chain: Any) -> None:
-        step: Any = self._pipe()
-        number = step._number_of_inner_chain()
+        pipe: Any = self._pipe()
+        number = pipe._number_of_inner_chain()
         if number is None:
             return
-        if not isinstance(step, Seeded):
-            inner_seeds(step).begin_random_pass(self.path)
-        seed_inner_chain(chain, step, number)
+        if not isinstance(pipe, Seeded):
+            inner_seeds(pipe).begin_random_pass(self.path)
+        seed_inner_chain(chain, pipe, number)
 
     def count_inner_chain(self) -> int | None:
         """Return how many inner chains were begun before, and count one.
@@ -158,7 +165,7 @@ class Pass:
         node: Node = {}
         if isinstance(pipe, Seeded):
             node["own"] = {"pass_seed": pipe.pass_seed}
-        if any(seeds := [each.source._foreign_seeds() for each in self._sources]):
+        if any(seeds := [link.source()._foreign_seeds() for link in self._links_in_order]):
             node["sources"] = seeds
         return node
 
@@ -170,7 +177,7 @@ class Pass:
         self._pipes = pipes
         for place, pipe in enumerate(pipes):
             if id(pipe) in self._links:
-                self._sources.append(self._links[id(pipe)])
+                self._links_in_order.append(self._links[id(pipe)])
                 continue
             resumes = nodes[place] is not None or reads[place] is not None
             begun = passes[place] if passes else int(resumes)
@@ -178,36 +185,26 @@ class Pass:
             self._links[id(pipe)] = link
             link.is_read = True
             self._sources_can_save = self._sources_can_save and link.can_save
-            self._sources.append(link)
+            self._links_in_order.append(link)
             if resumes:
                 link.replay = nodes[place], ReadFrom(*(reads[place] or ()))
-            link.source._attach_reader(link, nodes[place])
+            link.begin_at(nodes[place])
             if link.passes_begun and nodes[place] is None:  # reading it from here on is another pass
                 part: Any
                 for part in walk(pipe, stop=is_one_of_several):
                     if isinstance(part, OurPipe):
                         part._node_loaded({"at": "end"})
 
-    def as_the_first(self) -> None:
-        """Let the sources be read as in the first pass over the chain, whatever pass this is."""
-        for link in self._links.values():
-            link.path = FIRST_PASS
-            link.begin_at(None)
-
-    def begin_at(self, pipe: Any, node: Node | None) -> None:
-        """Let a source be read on from a node."""
-        self._links[id(pipe)].begin_at(node)
-
-    def log_of(self, pipe: Any) -> ReplayLog:
-        """Return a log of a source that is read from its beginning, and is no part of the state."""
-        return ReplayLog(self._links[id(pipe)].source, None, 0)
+    def link_of(self, pipe: Any) -> SourceLink:
+        """Return the record of a source."""
+        return self._links[id(pipe)]
 
     def read(self, pipe: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
         link = self._links[id(pipe)]
-        node, (at, oldest, pulled) = link.replay or (link.source._foreign_seeds(), ReadFrom())
+        node, (at, oldest, pulled) = link.replay or (link.source()._foreign_seeds(), ReadFrom())
         link.replay = None
-        log = self._logs[link] = ReplayLog(link.source, node, at, oldest)
+        log = link.log = ReplayLog(link.source(), node, at, oldest)
         link.logged_pass = link.passes_begun + 1
         return Reading(log, pulled, drop)
 
@@ -231,21 +228,20 @@ class Pass:
                 "from an earlier state, or begin a new pass"
             )
         if self.ended:
-            return known({"at": "end", "skipped": skipped} if (skipped := pipe.error_policy.skipped) else {"at": "end"})
+            return {"at": "end", "skipped": skipped} if (skipped := pipe.error_policy.skipped) else {"at": "end"}
         if self._checkpointer is None or (not pipe.resumes_from_start and self._can_restart()):
-            node = self.now(pipe)
+            node = yield from self.now(pipe)
         else:
-            node = known(self._checkpointer.node())
-        return node if self._sources else self._with_check_value(pipe, node)
-
-    def _with_check_value(self, pipe: Any, saving: Generator[Any, Node | None, Node]) -> Generator[Any, Any, Node]:
-        node = yield from saving
-        last = check_value(last_item(pipe)) if self._last_value is None else self._last_value
-        return node if last is None else {**node, "last_given": last}
+            node = self._checkpointer.node()
+        if not self._links_in_order:
+            last = check_value(last_item(pipe)) if self._check_of_last is None else self._check_of_last
+            if last is not None:
+                return {**node, "last_given": last}
+        return node
 
     def _can_restart(self) -> bool:
         """Say whether each source has a state or is read with numbers."""
-        return all(source.can_save or source in self._logs for source in self._sources)
+        return all(link.can_save or link.log is not None for link in self._links_in_order)
 
     def now(self, pipe: Any) -> Generator[Any, Node | None, Node]:
         """Return where the operator is. Its own attributes must be as after its last item."""
@@ -258,30 +254,30 @@ class Pass:
             node["skipped"] = pipe.error_policy.skipped
         if self._inner_chains:
             node["inner"] = self._inner_chains
-        if not self._sources:
+        if not self._links_in_order:
             return node
         nodes: list[Node | None] = []
         reads: list[list[int] | None] = []
         passes: list[int] = []
         implied: list[int] = []
-        for source in self._sources:
+        for link in self._links_in_order:
             read: list[int] | None = None
-            part, begun, is_begun = source.source, source.passes_begun, 1
-            if (log := self._logs.get(source)) is not None:
+            part, begun, is_begun = link.source(), link.passes_begun, 1
+            if (log := link.log) is not None:
                 _expect_needed(pipe, log)
                 found, position = log.restart()
                 read = [*position]
-                begun = source.logged_pass
-            elif source.is_foreign or self._is_part(part, source):
+                begun = link.logged_pass
+            elif link.is_foreign or self._is_part(part, link):
                 found = yield part
-            elif (found := source.node) is not None:
+            elif (found := link.node) is not None:
                 begun += 1
             else:
                 is_begun = 0
             nodes.append(found)
             reads.append(read)
             implied.append(is_begun)
-            passes.append(is_begun if source.is_foreign else begun)
+            passes.append(is_begun if link.is_foreign else begun)  # passes over others are not counted
         node["sources"] = nodes
         if any(reads):
             node["read"] = reads
@@ -303,35 +299,39 @@ class Pass:
 
     # Ending
 
+    @property
+    def live_iterator(self) -> GeneratorType[Any, None, None] | None:
+        """The iterator of the pass, while somebody has it."""
+        return None if self.iterator is None else self.iterator()
+
     def is_running(self) -> bool:
         """Say whether an item is being made now, by another thread or by the caller."""
-        iterator = None if self.iterator is None else self.iterator()
-        return iterator is not None and iterator.gi_running
+        return (iterator := self.live_iterator) is not None and iterator.gi_running
 
     def freeze(self) -> None:
         """Replace functions given to `keep_from` by their values, when the pass has ended or was given up.
 
         Such a function may reference the operator and would keep it alive.
         """
-        for log in self._logs.values():
-            if log.needed is not None:
-                log.needed = log.oldest
+        for link in self._links.values():
+            if link.log is not None and link.log.needed is not None:
+                link.log.needed = link.log.oldest
 
     def abandon(self, last: object) -> None:
         """Keep what states and error notes need when the iterator is closed after item `last`."""
         self.freeze()
-        self._last_value = None if self._sources else check_value(last)
+        self._check_of_last = None if self._links_in_order else check_value(last)
         if self.reader_link is not None and self.reader_link.is_read and last is not NO_ITEM:
-            self.last_item = next(_closings), last
+            self.kept_last_item = next(_closings), last
 
     def close(self) -> None:
         """Close the iterators being read, and release the sources to other readers."""
-        for log in self._logs.values():
-            if (iterator := log.iterator()) is not None:
+        for link in self._links.values():
+            if link.log is not None and (iterator := link.log.iterator()) is not None:
                 with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
                     iterator.close()
-        for source in self._links.values():
-            source.close()
+        for link in self._links.values():
+            link.close()
 
 
 def _expect_needed(pipe: Any, log: ReplayLog) -> None:
@@ -348,6 +348,7 @@ _closings = count()
 
 def path_without_reader(pipe: Any, outer: Pass | None) -> PassPath:
     """Return the path of a pass that no reader has begun: of the next epoch, or of the pass in which it is read."""
+    # One that was read before has epochs of its own.
     is_part = outer is not None and not (pipe._epoch or pipe._counts_epochs)
     return outer.path if outer is not None and is_part else PassPath(pipe._epoch)
 
@@ -363,18 +364,6 @@ def running_pass(but: Pass | None = None) -> Pass | None:
         if isinstance(found, Pass) and found is not but:
             return found
     return None
-
-
-def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
-    own = iterate(pipe)
-    if not hasattr(own, "__next__"):
-        raise TypeError(
-            f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
-            f"{type(own).__name__}: write `yield item` for each item"
-            + (", or `yield from` in place of `return`" if isinstance(own, Iterable) else "")
-        )
-    # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
-    return iter(pipe.__next__, object()) if own is pipe else own
 
 
 def require_end(pipe: Iterable[Any]) -> None:

@@ -32,7 +32,6 @@ __all__ = [
     "collect",
     "expect_no_fewer",
     "expect_same_order",
-    "known",
 ]
 
 T = TypeVar("T")
@@ -87,12 +86,6 @@ def collect(saving: Generator[Any, Node | None, T]) -> T:
         return nodes[id(source)]
 
     return trampoline(saving, visit)
-
-
-def known(node: T) -> Generator[Any, Node | None, T]:
-    """Return a node that needs no sources, as a generator like those that do."""
-    return node
-    yield
 
 
 _taking_snapshots: weakref.WeakSet[Throttle] = weakref.WeakSet()

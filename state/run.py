@@ -13,7 +13,6 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
 from types import GeneratorType
 from typing import Any, TypeVar, cast
 
@@ -21,13 +20,10 @@ from ..errors.notes import describe_item
 from ..errors.tracebacks import shorten_traceback
 from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of
 from .foreign import TorchIterDataPipe
-from .graph import let_steps_nest
 from .passes import Pass
-from .seeds import FIRST_PASS
-from .sources import SourceLink
 from .step_text import step
 
-__all__ = ["begin_pass", "first_pass_over", "passes_of", "replace_live_iterator", "running_step"]
+__all__ = ["begin_pass", "passes_of", "replace_live_iterator", "running_step"]
 
 T = TypeVar("T")
 
@@ -38,18 +34,6 @@ class Replaced(BaseException):
     def __init__(self, message: str) -> None:
         self.message = message
         """What the next step of the iterator says."""
-
-
-@contextmanager
-def first_pass_over(pipe: Any) -> Iterator[None]:
-    """Let a reader that is not an iterable pipe read a source as in the first pass over the chain."""
-    link = SourceLink(pipe, FIRST_PASS)
-    link.begin_at(None)
-    let_steps_nest()
-    try:
-        yield
-    finally:
-        link.close()
 
 
 def passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
@@ -99,6 +83,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
     own: Any = None
     counted: Any = None
     observer: Any = None
+    item: Any = NO_ITEM
     try:
         yield
         if (observer := pipe._observer) is None:
@@ -127,7 +112,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(message) from None
     except GeneratorExit:
-        current.abandon(locals().get("item", NO_ITEM))
+        current.abandon(item)
         if not current.begun:
             pipe._pass_unread()
         raise
@@ -157,7 +142,7 @@ def running_step(thread_id: int) -> str | None:
 def replace_live_iterator(pipe: TorchIterDataPipe[Any], message: str | None = None) -> None:
     """Close the live iterator of a pipe, if any; its next step raises RuntimeError, with a message if one is given."""
     current: Pass | None = vars(pipe).get("_pass")  # other libraries' pipes have none
-    earlier = current.iterator() if current is not None and current.iterator is not None else None
+    earlier = None if current is None else current.live_iterator
     if current is None or earlier is None or earlier.gi_frame is None:
         return
     if earlier.gi_running:

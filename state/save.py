@@ -95,7 +95,7 @@ def load_place(pipe: Any, place: Any) -> None:
     for part, state in zip(random, place["random"], strict=True):
         _set_random_state(part, state)
     for policy, skipped in zip(policies, place["counts"] or [0] * len(policies), strict=True):
-        if policy.counts:
+        if policy.has_counts:
             policy.begin(skipped)
 
 
@@ -165,7 +165,7 @@ def hand_down(pipe: Any, steps: Any, path: PassPath | None = None) -> None:
     if path is not None:
         SourceLink(pipe, path).begin_at(node)
     elif isinstance(pipe, OurPipe):
-        pipe._resume_at(node)
+        pipe._resume_node = node
     elif node and "state" in node:
         pipe.load_state_dict(node["state"])
 

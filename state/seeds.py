@@ -56,12 +56,6 @@ class PassPath(NamedTuple):
     before: int = 0
     """How many passes within that epoch its readers had begun before it."""
 
-    def next(self, reader: int, times: int) -> PassPath:
-        """Return the path of a pass that a reader, `reader` steps from the end, begins after `times` others."""
-        if not times:
-            return self
-        return PassPath(self.epoch, derive_seed(self.again, reader, times), self.before + times)
-
 
 FIRST_PASS = PassPath(0)
 

@@ -7,15 +7,15 @@ need no state.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Iterator
-from functools import cached_property, partial
+from collections.abc import Callable, Generator, Iterator
+from functools import cached_property
 from typing import Any
 
 from .foreign import OurPipe, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
 from .node import Node, ReadFrom
-from .replay import collect
-from .seeds import PassPath, seed_foreign
+from .replay import ReplayLog, collect
+from .seeds import PassPath, derive_seed, seed_foreign
 
 __all__ = ["ForeignSource", "SourceLink", "can_capture", "capture", "source_of"]
 
@@ -24,11 +24,11 @@ class SourceLink:
     """A source as one pass reads it: the passes over the source are parts of that pass."""
 
     __slots__ = (
-        "_source",
         "can_save",
         "depth",
         "is_foreign",
         "is_read",
+        "log",
         "logged_pass",
         "node",
         "outer",
@@ -36,13 +36,14 @@ class SourceLink:
         "path",
         "replay",
         "resumed",
+        "source",
     )
 
     def __init__(self, pipe: Any, path: PassPath, depth: int = 0, begun: int = 0, resumed: bool = False) -> None:
         source = pipe if isinstance(pipe, OurPipe) else ForeignSource(pipe)
         self.is_foreign = source is not pipe
-        # A pipe of ours refers to this record, which must not keep it alive.
-        self._source = weakref.ref(source) if isinstance(source, OurPipe) else partial(_same, source)
+        self.source: Callable[[], Any] = weakref.ref(source) if isinstance(source, OurPipe) else lambda: source
+        """Returns the source: a pipe of ours, which refers to this record, or the adapter to another."""
         self.can_save = source._can_save_node
         """Whether a pass over the source can be resumed; else it is read again from the start."""
         self.path = path
@@ -57,6 +58,8 @@ class SourceLink:
         """The node from which the next pass over the source resumes."""
         self.replay: tuple[Node | None, ReadFrom] | None = None
         """The node and the numbers from which a resumed pass reads the source with numbers."""
+        self.log: ReplayLog | None = None
+        """The snapshots of the source, where it is read with numbers."""
         self.logged_pass = 0
         """The number of passes over the source up to the one that is read with numbers."""
         self.is_read = False
@@ -64,23 +67,20 @@ class SourceLink:
         self.outer: SourceLink | None = None
         """The record of another reader of the source, whose pass outlasts the pass of this reader."""
 
-    @property
-    def source(self) -> Any:
-        """The source: a pipe of ours, or the adapter to another; its reader keeps it alive."""
-        return self._source()
-
     def next_path(self) -> PassPath:
         """Return the path of the next pass over the source."""
-        return self.path.next(self.depth, self.passes_begun) if self.passes_begun else self.path
+        epoch, again, before = self.path
+        times = self.passes_begun
+        return PassPath(epoch, derive_seed(again, self.depth, times), before + times) if times else self.path
 
     def begin_at(self, node: Node | None) -> None:
         """Let the next pass over the source begin from a node, or afresh."""
-        self.source._attach_reader(self, node)
+        self.source()._attach_reader(self, node)
 
     def close(self) -> None:
         """Release the source to other readers."""
         self.is_read = False
-        if (source := self.source) is not None:
+        if (source := self.source()) is not None:
             source._detach_reader(self)
 
 
@@ -149,10 +149,6 @@ class ForeignSource:
             if not isinstance(part, OurPipe) and declares(part, "set_seed")
         ]
         return {"seeds": seeds} if seeds else None
-
-
-def _same(source: ForeignSource) -> ForeignSource:
-    return source
 
 
 def source_of(pipe: DataPipe) -> OurPipe | ForeignSource:

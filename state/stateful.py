@@ -11,7 +11,7 @@ from .fields import StateField, Tally
 from .foreign import OurPipe
 from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Reading, expect_no_fewer, expect_same_order, known
+from .replay import Reading, expect_no_fewer, expect_same_order
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step
@@ -31,6 +31,8 @@ class Stateful(OurPipe):
     _is_asked_after_its_end: ClassVar[bool] = False
     """Whether states still need source items after the pass over the operator has ended."""
     _pass: Pass | None = None
+    _reader_link: SourceLink | None = None
+    """The record of the pipe in the pass of what reads it; None at the end of a chain."""
     _resume_node: Node | None = None
     """The node from which the next pass resumes, at the end of a chain."""
     _epoch: int = 0
@@ -51,7 +53,7 @@ class Stateful(OurPipe):
         found = [*last]
         expect_no_fewer(1 - len(found))
         if self._pass is not None:
-            expect_same_order(found[0], self._pass.last_before)
+            expect_same_order(found[0], self._pass.expected_last)
 
     def _source_ended(self, source: Any) -> None:
         """Record that a source has ended: reading it again begins a new pass."""
@@ -75,15 +77,15 @@ class Stateful(OurPipe):
     def _outputs_in_runs(
         self, function: Callable[[T], Iterable[R]], items: Iterator[T]
     ) -> Iterator[Iterator[Iterable[R]]]:
+        assert self._pass is not None
         try:
             for first in items:
-                length = self._pass.items_to_checkpoint if self._pass is not None else 1
+                length = self._pass.items_to_checkpoint
                 read, done = Tally(), Tally()
                 yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
                 if done.items < read.items:
                     raise RuntimeError(ENDED_BY_STOP_ITERATION)
-                if self._pass is not None:
-                    self._pass.checkpoint(self, length)
+                self._pass.checkpoint(self, length)
         finally:
             del items  # since Python 3.12, the frame of the failed source keeps this one
 
@@ -119,34 +121,29 @@ class Stateful(OurPipe):
 
     def _attach_reader(self, link: SourceLink, node: Node | None) -> None:
         """Record how a reader reads this pipe, and the node from which the next pass begins."""
-        attributes = self.__dict__
-        if attributes.get("_resume_node") is not None:
-            self._expect_no_state("what reads it begins afresh")
-        outer: SourceLink | None = attributes.get("_reader_link")
-        if outer is not link:
-            attributes["_reader_link"], link.outer = link, outer
+        self._expect_no_state("what reads it begins afresh")
+        if self._reader_link is not link:
+            self._reader_link, link.outer = link, self._reader_link
         link.node = node
 
     def _detach_reader(self, link: SourceLink) -> None:
         """Release this pipe from a reader whose pass has ended, so that others can read it."""
-        attributes = self.__dict__
         if self._pass is not None:
-            self._pass.last_item = None
-        found, inner = attributes.get("_reader_link"), None
-        while found is not None and found is not link:
-            found, inner = found.outer, found
-        if found is None:
+            self._pass.kept_last_item = None
+        if self._reader_link is link:
+            self._reader_link = link.outer
             return
+        inner = self._reader_link
+        while inner is not None and inner.outer is not link:
+            inner = inner.outer
         if inner is not None:
-            inner.outer = found.outer
-        elif found.outer is not None:
-            attributes["_reader_link"] = found.outer
-        else:
-            del attributes["_reader_link"]
+            inner.outer = link.outer
 
     def _save_node(self) -> Generator[Any, Node | None, Node | None]:
         """Return where the pipe is, as a generator that yields sources and gets their nodes."""
-        return self._pass.save(self) if self._pass is not None and self._pass.begun else known(self._resume_node)
+        if self._pass is not None and self._pass.begun:
+            return (yield from self._pass.save(self))
+        return self._resume_node
 
     def _number_of_inner_chain(self) -> int | None:
         """Return a number for a chain that the step begins to read by itself, the same when a resumed pass begins it.
@@ -157,20 +154,15 @@ class Stateful(OurPipe):
 
     def _take_node(self) -> Node:
         """Return the node from which a pass begins, which no later pass uses."""
-        link: SourceLink | None = self.__dict__.get("_reader_link")
-        if link is not None:
+        if (link := self._reader_link) is not None:
             node, link.node = link.node, None
         else:
             node, self._resume_node = self._resume_node, None
         return node or {}
 
-    def _resume_at(self, node: Node | None) -> None:
-        """Let the next pass begin from a node, or afresh."""
-        self._resume_node = node
-
     def _expect_no_state(self: Any, otherwise: str) -> None:
         """Raise RuntimeError if a loaded state would be lost."""
-        if vars(self).get("_resume_node") is not None:
+        if self._resume_node is not None:
             raise RuntimeError(
                 f"a state was loaded into {step(self)}, from which nothing was read yet, and {otherwise}: load it "
                 "into the whole chain, the loader or the copy that is read"
@@ -183,8 +175,7 @@ class Stateful(OurPipe):
 
     def _reset_passes(self) -> None:
         """Called before a state of the chain is loaded, to end all passes."""
-        self._pass = self._resume_node = None
-        self.__dict__.pop("_reader_link", None)
+        self._pass = self._reader_link = self._resume_node = None
 
     def _pass_opened(self) -> None:
         """Called when a new iterator is made; the pass begins with its first item."""

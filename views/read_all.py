@@ -102,7 +102,7 @@ def stats(dp: DataPipe) -> dict[str, dict[str, Any]]:
     guarded = [
         pipe
         for pipe in steps
-        if isinstance(pipe, (IterDataPipe, MapDataPipe)) and (pipe.error_policy.counts or pipe.tuned)
+        if isinstance(pipe, (IterDataPipe, MapDataPipe)) and (pipe.error_policy.has_counts or pipe.tuned)
     ]
     names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
     counts = {}

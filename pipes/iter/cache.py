@@ -10,7 +10,8 @@ from typing import TypeVar
 from ...errors.checks import expect_number
 from ...registry import IterDataPipe, functional_datapipe
 from ...state.node import Node
-from ...state.seeds import seeds_of
+from ...state.replay import ReplayLog
+from ...state.seeds import FIRST_PASS, seeds_of
 from ..bases.sizes import size_of
 
 T = TypeVar("T")
@@ -63,7 +64,9 @@ class InMemoryCacheHolder(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         assert self._pass is not None
-        self._pass.as_the_first()  # a pass that reads the source again keeps the order of the first
+        link = self._pass.link_of(self.source)
+        link.path = FIRST_PASS  # a pass that reads the source again keeps the order of the first
+        link.begin_at(None)
         if self._filled and self._seeds == seeds_of(self.source):
             self._warn_of_streams()
             return chain(self._kept, self._behind_the_kept())
@@ -82,7 +85,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
         else:
             assert self._pass is not None
             room = self.size * 2**20
-            log = self._pass.log_of(self.source)
+            log = ReplayLog(self._pass.link_of(self.source).source(), None, 0)  # no part of the state
             log.needed = lambda: len(kept)
             for item in log.items():
                 if not self._filled:
@@ -114,5 +117,5 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     def _behind_the_kept(self) -> Iterator[T]:
         if self._rest is not None and self._pass is not None:
             node, skip = self._rest
-            self._pass.begin_at(self.source, node)
+            self._pass.link_of(self.source).begin_at(node)
             yield from islice(self.source, skip, None)

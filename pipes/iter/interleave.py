@@ -81,8 +81,14 @@ class ShuffledFlatMapper(Shuffling[Any]):
         self.handle_errors(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        function = taking_columns(self.fn or as_it_is, self.input_col)
-        outputs_of = self.error_policy.outputs(function, lambda: self._begin_again)
+        function: Callable[[Any], Iterable[Any]] = taking_columns(self.fn or as_it_is, self.input_col)
+
+        def attempt(item: Any) -> Iterable[Any]:
+            if self.advanced is not None:
+                self.advanced.inner_chains = 0
+            return function(item)
+
+        outputs_of = self.error_policy.outputs(attempt)
         size = self.buffer_size if self.is_random else 1
         draws = self._draws()
         items = self.read(self.source)
@@ -129,10 +135,6 @@ class ShuffledFlatMapper(Shuffling[Any]):
             raise
         current.yielded += 1
         return output
-
-    def _begin_again(self) -> None:
-        if self.advanced is not None:
-            self.advanced.inner_chains = 0
 
     def _number_of_inner_chain(self) -> int | None:
         if self.advanced is None:

@@ -284,9 +284,19 @@ class FlatMapper(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         assert self._pass is not None
-        function = taking_columns(self.fn or as_it_is, self.input_col)
-        outputs_of = self.error_policy.outputs(function, self._pass.inner_chains_again)
-        return self.outputs_of_each(outputs_of, self.source)
+        function: Callable[[Any], Iterable[R]] = taking_columns(self.fn or as_it_is, self.input_col)
+        current, policy = self._pass, self.error_policy
+
+        def outputs_of(item: Any) -> Iterable[R]:
+            set_back = current.inner_chains_again()
+
+            def attempt(item: Any) -> Iterable[R]:
+                set_back()
+                return function(item)
+
+            return policy.outputs(attempt)(item)
+
+        return self.outputs_of_each(function if policy.raises else outputs_of, self.source)
 
     def provenance(self) -> Provenance | None:
         found = provenance_of(self.source)

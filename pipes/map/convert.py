@@ -10,8 +10,9 @@ from typing import Any, TypeVar, overload
 
 from ...errors.notes import describe_item
 from ...registry import IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
-from ...state.run import first_pass_over
-from ...state.seeds import seeds_of
+from ...state.graph import let_steps_nest
+from ...state.seeds import FIRST_PASS, seeds_of
+from ...state.sources import SourceLink
 from ..bases.input_columns import check_function
 
 T = TypeVar("T")
@@ -99,8 +100,13 @@ class IterToMapConverter(MapDataPipe[T]):
     def _load(self) -> dict[Any, T]:
         self.error_policy.begin()
         self._seeds = seeds_of(self.source)
-        with first_pass_over(self.source):
+        link = SourceLink(self.source, FIRST_PASS)
+        link.begin_at(None)
+        let_steps_nest()
+        try:
             return self._read()
+        finally:
+            link.close()
 
     def _read(self) -> dict[Any, T]:
         values: dict[Any, T] = {}

@@ -130,7 +130,7 @@ def test_an_item_that_is_held_for_very_long_does_not_thin_out_the_snapshots_afte
     iterator = iter(dp)
     while len(pulled) < at:
         next(iterator)
-    (trail,) = dp._pass._logs.values()
+    (trail,) = (link.log for link in dp._pass._links.values())
     places = [place for place, _ in trail._snapshots]
     assert places[0] <= 1
     assert len(places) <= 64

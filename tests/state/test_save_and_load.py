@@ -377,7 +377,7 @@ def test_a_trail_leads_back_to_the_oldest_item_that_is_needed() -> None:
         node, [at, first, next_] = trail.restart()
         assert next_ == pulled
         again = Source()
-        again._resume_at(node)
+        again._resume_node = node
         assert list(again)[first - at :] == list(range(oldest, 10)), (pulled, behind)
 
 

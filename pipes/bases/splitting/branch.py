@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....registry import IterDataPipe, Node, add_error_context, capture, own
 from ....state.passes import path_without_reader, running_pass
-from ....state.sources import SourceLink
 from .generation import Generation, Queue
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Branch(IterDataPipe[T]):
         return self.source.length(self.number)
 
     def _pass_opened(self) -> None:
-        link: SourceLink | None = vars(self).get("_reader_link")
+        link = self._reader_link
         if link is None:  # read directly: join the pass of the other branches, unless a state was loaded
             self._epoch = self._next_epoch()
         self.source.add_reader(self, path_without_reader(self, running_pass()) if link is None else link.next_path())
