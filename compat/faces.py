@@ -18,8 +18,8 @@ from ..pipes.iter import decompress
 from ..pipes.iter.device import pin_memory_fn
 from ..registry import DataChunk, IterDataPipe, MapDataPipe
 from ..registry import functional_datapipe as register
+from ..runner import graph as graph_functions
 from ..runner import seeds
-from ..state import graph as graph_functions
 from . import adapter, services, streams
 
 __all__ = ["NAMES", "ROOTS", "other_name", "replacement"]

@@ -22,9 +22,9 @@ from typing import Any
 from ...pipes.iter.split import RoundRobinDemultiplexer
 from ...registry import IterDataPipe, PassPath, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ...state.foreign import TorchIterDataPipe, declared
-from ...state.graph import replace_dp, traverse_dps
 from ...state.sources import SourceLink
 from ...state.step_text import step
+from ..graph import replace_dp, traverse_dps
 from ..options import Division
 from ..positions import BEGUN, Epoch, Message, ShardPosition
 from ..shards import ShardPass

@@ -107,7 +107,7 @@ def test_a_class_is_the_same_by_each_of_its_paths():
         from torchdata.datapipes.iter.util.cacheholder import InMemoryCacheHolderIterDataPipe as long
         from torchdata.datapipes.utils.janitor import janitor
         assert InMemoryCacheHolder is long is dp.iter.util.cacheholder.InMemoryCacheHolderIterDataPipe
-        assert traverse_dps is the_same is penstock.state.graph.traverse_dps
+        assert traverse_dps is the_same is penstock.runner.graph.traverse_dps
         assert janitor is dp.utils.janitor and callable(janitor)
         print(set_graph_random_seed.__module__)
         """

@@ -25,9 +25,9 @@ from penstock.registry import (
     sources_of,
     walk,
 )
+from penstock.runner.graph import find_dps, list_dps, remove_dp, replace_dp, traverse_dps
 from penstock.runner.seeds import SeedGenerator, set_graph_random_seed
 from penstock.state.error_context import describe_step
-from penstock.state.graph import find_dps, list_dps, remove_dp, replace_dp, traverse_dps
 from penstock.state.passes import Pass
 
 pytestmark = pytest.mark.timeout(30)  # on a busy machine; each takes less than a second
