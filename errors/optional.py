@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
-__all__ = ["PREPARATIONS", "require", "zstandard"]
+__all__ = ["PREPARATIONS", "LazyModule", "require", "zstandard"]
 
 PREPARATIONS: list[Callable[[], object]] = []
 """Functions that a process calls before it loads anything from the program, such as a pickled pipe."""
@@ -26,3 +27,13 @@ def zstandard() -> ModuleType:
         return import_module("compression.zstd")
     except ImportError:
         return require("backports.zstd", "zstd")
+
+
+class LazyModule(ModuleType):
+    """A module that is imported when something in it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = import_module(self.__name__)
+        vars(self).update(vars(module))
+        self.__class__ = ModuleType  # type: ignore[assignment]  # whose attributes are looked up without a call
+        return getattr(module, name)

@@ -208,7 +208,9 @@ class _Qualifier(ast.NodeTransformer):
             return self.stands_for[name]
         if self.is_type_variable(name):
             return self._type_variable(name)
-        if name in self._origins:
+        if isinstance(found := getattr(self._module, name, None), ModuleType):  # from wherever it was imported
+            module, attribute = found.__name__, ""
+        elif name in self._origins:
             module, attribute = self._origins[name]
         elif hasattr(builtins, name):
             # Inside the class, the bare name would mean the method.

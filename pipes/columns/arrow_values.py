@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+from .arrow import pa, pc
 
 __all__ = ["cast_values", "converted", "first_failing", "stays_list"]
 
@@ -19,11 +18,8 @@ Where = Callable[[int], str]
 
 def converted(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> Any:
     """Return the values of an array as `tensor_of` does; `where` describes the place of a value."""
-    import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
-    kind, types = array.type, pa.types
-    if (types.is_floating(kind) or types.is_integer(kind)) and dtype is None and not array.null_count:
+    kind = array.type
+    if (pa.types.is_floating(kind) or pa.types.is_integer(kind)) and dtype is None and not array.null_count:
         return _shared(array)  # fast path: most columns
     if isinstance(kind, pa.FixedShapeTensorType):
         tensor = converted(array.storage, name, where, dtype).reshape(len(array), *kind.shape)
@@ -32,47 +28,40 @@ def converted(array: pa.Array, name: str, where: Where, dtype: torch.dtype | Non
         if kind.extension_name == "arrow.bool8":
             return converted(array.cast(pa.bool_()), name, where, dtype)
         return converted(array.storage, name, where, dtype)
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return converted(array.dictionary_decode(), name, where, dtype)
-    if types.is_run_end_encoded(kind):
+    if pa.types.is_run_end_encoded(kind):
         return converted(pc.run_end_decode(array), name, where, dtype)
     if stays_list(kind):
         if dtype is not None:
             raise TypeError(f"column {name!r} is of type {kind}, which stays a list: leave it out of dtypes")
-        return _image_bytes(array, where) if types.is_struct(kind) else array.to_pylist()
-    if types.is_fixed_size_list(kind):
+        return _image_bytes(array, where) if pa.types.is_struct(kind) else array.to_pylist()
+    if pa.types.is_fixed_size_list(kind):
         return _of_fixed_size_lists(array, name, where, dtype)
     return _of_lists(array, name, where, dtype) if _is_list(kind) else _of_numbers(array, name, where, dtype)
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    tests = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view, pa.types.is_large_list_view)
     return any(is_one(kind) for is_one in tests)
 
 
 def stays_list(kind: pa.DataType) -> bool:
     """Say whether a column of a type becomes a list: of text, bytes, images, or lists of text or bytes."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
     if isinstance(kind, pa.BaseExtensionType):
         return stays_list(kind.storage_type)
-    if types.is_struct(kind):
+    if pa.types.is_struct(kind):
         return sorted(field.name for field in kind) == ["bytes", "path"]
-    if types.is_fixed_size_list(kind) or _is_list(kind):
-        return stays_list(kind.value_type) and not types.is_struct(kind.value_type)
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+    if pa.types.is_fixed_size_list(kind) or _is_list(kind):
+        return stays_list(kind.value_type) and not pa.types.is_struct(kind.value_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return stays_list(kind.value_type)
-    text = (types.is_string, types.is_large_string, types.is_string_view)
-    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
     return any(is_one(kind) for is_one in (*text, *binary))
 
 
 def _image_bytes(array: pa.Array, where: Where) -> list[bytes | None]:
-    import pyarrow.compute as pc
-
     content, path = pc.struct_field(array, "bytes"), pc.struct_field(array, "path")
     for row in pc.and_(content.is_null(), path.is_valid()).to_numpy(zero_copy_only=False).nonzero()[0].tolist()[:1]:
         raise ValueError(
@@ -92,8 +81,6 @@ def _of_fixed_size_lists(array: pa.Array, name: str, where: Where, dtype: torch.
 
 
 def _of_lists(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> torch.Tensor:
-    import pyarrow.compute as pc
-
     if array.null_count:
         row = int(array.is_null().to_numpy(zero_copy_only=False).argmax())
         raise ValueError(f"{where(row)} is null and not a list, so it has no length: fill it, or filter it out")
@@ -132,23 +119,20 @@ def _with_nan(tensor: torch.Tensor, nulls: np.ndarray) -> torch.Tensor:
 
 
 def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> torch.Tensor:
-    import pyarrow as pa
-    import pyarrow.types as types
-
     kind = array.type
-    if types.is_decimal(kind):
+    if pa.types.is_decimal(kind):
         if dtype is None:
             raise TypeError(
                 f"column {name!r} is of type {kind}, which has no tensor type: give its dtype, such as torch.float64"
             )
         return _of_numbers(_from_decimals(array, where, dtype), name, where, dtype)
-    if types.is_integer(kind) or types.is_floating(kind):
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         plain = kind
-    elif types.is_temporal(kind) and kind.bit_width in (32, 64):
+    elif pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
         plain = pa.int32() if kind.bit_width == 32 else pa.int64()
-    elif types.is_boolean(kind):
+    elif pa.types.is_boolean(kind):
         plain = pa.uint8()
-    elif types.is_null(kind):
+    elif pa.types.is_null(kind):
         plain = pa.float32()
     else:
         raise TypeError(
@@ -156,7 +140,7 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
             "of numbers first, as the fields of a struct"
         )
     nulls = _nulls(array, where, dtype)
-    if types.is_boolean(kind) or types.is_null(kind):
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
         array = array.cast(plain)
     # Plain numbers without a validity bitmap can share memory.
     array = pa.Array.from_buffers(plain, len(array), [None, array.buffers()[1]], offset=array.offset)
@@ -164,9 +148,9 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
         values = _shared(array)
     else:
         values = torch.from_numpy(np.where(nulls, array.to_numpy().dtype.type(0), array.to_numpy()))
-    if types.is_boolean(kind):
+    if pa.types.is_boolean(kind):
         values = values.view(torch.bool)
-    elif types.is_temporal(kind):
+    elif pa.types.is_temporal(kind):
         values = values.to(torch.int64)
     values = values if dtype is None else cast_values(values, dtype, where)
     return values if nulls is None else _with_nan(values, nulls)
@@ -185,8 +169,6 @@ def _shared(array: pa.Array) -> torch.Tensor:
 
 
 def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Array:
-    import pyarrow as pa
-
     if dtype.is_floating_point or dtype.is_complex:
         return array.cast(pa.float64())
     try:

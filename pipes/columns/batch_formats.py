@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from .arrow import pa, pc
 from .arrow_values import stays_list
 from .tensors import column_of, names_of, tensor_of, tensors_of
 from .to_arrow import batch_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["FORMATS", "converter", "kinds_with_nulls", "own_copy", "with_nulls"]
 
@@ -42,18 +40,13 @@ def own_copy(batch: Any) -> Any:
 
 def kinds_with_nulls(batch: pa.RecordBatch) -> dict[str, pa.DataType]:
     """Return the types of the columns of numbers that have nulls, which are NaN in a data frame."""
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
     columns = zip(batch.schema.names, batch.columns, strict=True)
     kinds = {name: column.type for name, column in columns if column.null_count}
-    return {name: kind for name, kind in kinds.items() if types.is_integer(kind) or types.is_floating(kind)}
+    return {name: kind for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)}
 
 
 def with_nulls(batch: pa.RecordBatch, kinds: dict[str, pa.DataType]) -> pa.RecordBatch:
     """Return a batch made of a data frame, with null for NaN in the columns of `kinds`, and integers where all fit."""
-    import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
     for place, name in enumerate(batch.schema.names):
         column = batch.column(place)
         if name not in kinds or not pa.types.is_floating(column.type):
@@ -76,8 +69,6 @@ def _as_arrow(batch: Any) -> pa.RecordBatch:
 
 
 def _as_pandas(batch: Any) -> Any:
-    import pyarrow as pa
-
     batch = _as_arrow(batch)
     frame = batch.to_pandas()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -107,14 +98,12 @@ def _of_arrays(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def _as_array(column: Any, name: str) -> np.ndarray:
-    import pyarrow.types as types
-
     if not isinstance(column, torch.Tensor):
         kind = column.type
-        if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_duration(kind):
             return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-        records = (types.is_struct(kind) or types.is_map(kind)) and not stays_list(kind)
-        if records or types.is_decimal(kind) or types.is_time(kind) or types.is_interval(kind):
+        records = (pa.types.is_struct(kind) or pa.types.is_map(kind)) and not stays_list(kind)
+        if records or pa.types.is_decimal(kind) or pa.types.is_time(kind) or pa.types.is_interval(kind):
             return np.fromiter(column.to_pylist(), object, len(column))
     values = tensor_of(column, name)
     if isinstance(values, torch.Tensor):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .arrow import pa, pc
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 
@@ -36,8 +37,6 @@ def as_batch(item: Any) -> Batch:
     """Return an item as a batch, Arrow's for a table or a data frame; raise TypeError for other items."""
     if isinstance(item, dict):
         return item
-    import pyarrow as pa  # type: ignore[import-untyped]
-
     if isinstance(item, pa.RecordBatch):
         return item
     if isinstance(item, Mapping):
@@ -53,8 +52,6 @@ def as_batch(item: Any) -> Batch:
 
 
 def _one_batch(table: Any) -> Batch:
-    import pyarrow as pa
-
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise ValueError(
@@ -102,8 +99,6 @@ def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     """Return the rows with these numbers, in this order, as a new batch."""
     if isinstance(batch, dict):
         return {name: _taken(column, rows) for name, column in batch.items()}
-    import pyarrow as pa
-
     try:
         return batch.take(rows)
     except pa.ArrowNotImplementedError:
@@ -113,8 +108,6 @@ def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
 
 def with_columns(batch: Batch, columns: Any) -> Batch:
     """Return a batch with the columns of a RecordBatch beside its own: arrays, tensors or lists in a dict of them."""
-    import pyarrow as pa
-
     if not isinstance(batch, dict):
         fields = [*batch.schema, *columns.schema]
         return pa.RecordBatch.from_arrays(
@@ -131,9 +124,6 @@ def with_columns(batch: Batch, columns: Any) -> Batch:
 
 def _taken_of_arrow(column: Any, rows: NDArray[np.int64]) -> Any:
     """Return rows of a column, also of types that pyarrow's take lacks: views and run-end encoded."""
-    import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
     kind = column.type
     if pa.types.is_run_end_encoded(kind):
         return pc.run_end_encode(pc.run_end_decode(column).take(rows), kind.run_end_type)
@@ -141,8 +131,6 @@ def _taken_of_arrow(column: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def _without_views(kind: Any) -> Any:
-    import pyarrow as pa
-
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):
@@ -180,8 +168,6 @@ def joined(batches: Sequence[Batch]) -> Batch:
             raise ValueError("an Arrow batch cannot be joined with a dict of columns: give both one format first")
     if isinstance(first, dict):
         return _joined_dicts(first, batches)
-    import pyarrow as pa
-
     for batch in batches:
         if not batch.schema.equals(first.schema):
             differing = "\n".join(
@@ -282,8 +268,6 @@ def _column_values(column: Any) -> Sequence[Any]:
 
 def values_of_arrow(name: str, column: Any) -> Sequence[Any]:
     """Return the value of each row of a column, as `row_dicts` has them."""
-    import pyarrow as pa
-
     kind = column.type
     if isinstance(kind, pa.FixedShapeTensorType):
         if not column.null_count:

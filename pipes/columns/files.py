@@ -9,23 +9,19 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from ...errors.notes import add_note
 from ...registry import ErrorPolicy, Retry
 from ...storage.addresses import is_local_path
 from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
+from .arrow import pa, pc, pq
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
 from .formats import ColumnFormat, OrcFormat, ParquetFormat, ipc_format
 from .origins import FilePart, Fragment, known_values, origin_of, part_name
 from .text_formats import TEXT, EmptyFormat, text_format, text_part
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 __all__ = ["CODECS", "FORMATS", "ColumnFile", "first_difference"]
 
@@ -97,8 +93,6 @@ class ColumnFile:
             raise
 
     def _select(self, columns: Sequence[str] | None, filter: str | pc.Expression | None) -> None:
-        import pyarrow as pa
-
         self._known = known_values(self.origin)
         own = [field for field in self.content.schema if field.name not in self._known]
         fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
@@ -138,15 +132,11 @@ class ColumnFile:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the tables."""
-        import pyarrow as pa
-
         whole = self.whole_schema
         return pa.schema([whole.field(name) for name in self._wanted], whole.metadata)
 
     def parts(self, first: int) -> Iterable[int]:
         """Return the numbers of the parts to read, from `first` on."""
-        import pyarrow as pa
-
         numbers = self.content.parts(first)
         if self._filter is None or not isinstance(self.content, ParquetFormat):
             return numbers
@@ -195,8 +185,6 @@ class ColumnFile:
 
     def _open_stream(self, storage: Mapping[str, Any], policy: ErrorPolicy, retry: Retry | None) -> pa.NativeFile:
         """Return an Arrow stream of the file; text is decompressed by the name of the file."""
-        import pyarrow as pa
-
         url, is_text = self.origin.url, self._kind in TEXT
         if self._copy is not None:
             stream = self._copy()
@@ -213,8 +201,6 @@ class ColumnFile:
         return stream if codec is None else pa.CompressedInputStream(stream, codec)
 
     def _finished(self, table: pa.Table) -> pa.Table:
-        import pyarrow as pa
-
         if self._target is not None or self._known:
             arrays = {name: self._column(table, name) for name in self._together}
             table = pa.Table.from_arrays([*arrays.values()], [*arrays])
@@ -223,8 +209,6 @@ class ColumnFile:
         return table if table.column_names == self._wanted else table.select(self._wanted)
 
     def _column(self, table: pa.Table, name: str) -> Any:
-        import pyarrow as pa
-
         if name in self._known:
             column = pa.repeat(self._known[name], table.num_rows)
         elif name in table.column_names:
@@ -245,8 +229,6 @@ def _expect_once(wanted: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
-    import pyarrow as pa
-
     try:
         return column.cast(wanted)
     except pa.ArrowException as error:
@@ -260,8 +242,6 @@ def _opener_of_copy(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
 
     Arrow reads text ahead in its own threads. If these called Python at exit, they would abort it.
     """
-    import pyarrow as pa
-
     content = file.read(_IN_MEMORY)
     if len(content) < _IN_MEMORY:
         return partial(pa.BufferReader, content)

@@ -11,11 +11,9 @@ from contextlib import suppress
 from datetime import date, time
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+from .arrow import ds, pa, pc
 
 __all__ = ["expression_of", "fields_in", "may_be_true", "may_be_true_of_nan"]
 
@@ -63,8 +61,6 @@ def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) 
     >>> expression_of("day < '2024-09-01'", pa.schema([("day", pa.date32())]))
     <pyarrow.compute.Expression (day < 2024-09-01)>
     """
-    import pyarrow.compute as pc
-
     if isinstance(filter, pc.Expression):
         return filter
     if not isinstance(filter, str):
@@ -108,9 +104,6 @@ def may_be_true(
 
     True where that is undecidable.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds  # type: ignore[import-untyped]
     from pyarrow.fs import LocalFileSystem  # type: ignore[import-untyped]
 
     fields = {name: low.type for name, (low, _) in ranges.items()}
@@ -145,8 +138,6 @@ def may_be_true_of_nan(expression: pc.Expression, schema: pa.Schema) -> bool:
 
 def guarantee(known: Mapping[str, pa.Scalar]) -> pc.Expression:
     """Return an expression that columns have their known values."""
-    import pyarrow.compute as pc
-
     said = pc.scalar(True)
     for name, value in known.items():
         said = said & (pc.field(name) == value if value.is_valid else pc.field(name).is_null())
@@ -155,9 +146,6 @@ def guarantee(known: Mapping[str, pa.Scalar]) -> pc.Expression:
 
 def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
     """Raise where an expression does not fit a schema: _NoColumn for a missing column."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     try:
         ds.dataset(schema.empty_table()).scanner(filter=expression)
     except pa.ArrowInvalid as error:
@@ -168,8 +156,6 @@ def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
 
 def _needed(expression: pc.Expression, schema: pa.Schema, others: list[str], names: Sequence[str]) -> list[str]:
     """Return the columns of `names` that an expression needs besides `others`."""
-    import pyarrow as pa
-
     try:
         _bind(expression, pa.schema([field for field in schema if field.name in others]))
         return []
@@ -215,8 +201,6 @@ def _condition(part: ast.expr, schema: pa.Schema | None) -> Any:
 
 
 def _comparison(schema: pa.Schema | None, left: ast.expr, kind: ast.cmpop, right: ast.expr) -> Any:
-    import pyarrow as pa
-
     if isinstance(kind, (ast.In, ast.NotIn)):
         if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
             raise _NotAFilter(right, "what follows in must be a list of values")
@@ -239,8 +223,6 @@ def _comparison(schema: pa.Schema | None, left: ast.expr, kind: ast.cmpop, right
 
 def _fitting(expression: pc.Expression, part: ast.Compare, schema: pa.Schema | None) -> pc.Expression:
     """Return the expression of a comparison; raise where the types of its two sides do not compare."""
-    import pyarrow as pa
-
     sides = [part.left, *part.comparators]
     fields = [_field(side, schema) for side in sides]
     if schema is None or not any(fields):
@@ -265,8 +247,6 @@ def _fitting(expression: pc.Expression, part: ast.Compare, schema: pa.Schema | N
 
 def _operand(part: ast.expr, beside: pa.Field | None = None) -> Any:
     """Return the expression of a column, a struct field, or a value; `beside` is the column of times beside it."""
-    import pyarrow.compute as pc
-
     path = _path(part)
     return pc.field(*path) if path else pc.scalar(_value(part, beside))
 
@@ -287,21 +267,17 @@ def _time_field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
 
 
 def _is_of_time(kind: pa.DataType) -> bool:
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    return bool(types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind))
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind))
 
 
 def _field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
     """Return the field of a column or a struct field; None for any other part."""
-    import pyarrow.types as types
-
     field, fields = None, schema
     for name in _path(part):
         if fields is None or (place := fields.get_field_index(name)) < 0:
             return None
         field = fields.field(place)
-        fields = field.type if types.is_struct(field.type) else None
+        fields = field.type if pa.types.is_struct(field.type) else None
     return field
 
 
@@ -319,9 +295,6 @@ def _value(part: ast.expr, beside: pa.Field | None = None) -> Any:
 
 def _time(part: ast.expr, text: str, field: pa.Field) -> pa.Scalar:
     """Return text as a date or time of a column's type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = field.type
     try:
         if pa.types.is_time(kind):  # pyarrow reads times of day only beside a date
@@ -339,8 +312,6 @@ def _time(part: ast.expr, text: str, field: pa.Field) -> pa.Scalar:
 
 def _why_not(text: str, kind: pa.DataType, error: Exception) -> str:
     """Say why text is no time of a type, and how to write one."""
-    import pyarrow as pa
-
     if "in timezone" in str(error):
         often = "twice" if "ambiguous" in str(error) else "never"
         return f"whose clocks show this time {often}, as they change: write its offset from UTC, too, such as '+02:00'"
@@ -354,8 +325,6 @@ def _why_not(text: str, kind: pa.DataType, error: Exception) -> str:
 
 def _like(kind: pa.DataType) -> str:
     """Say how a value of a type is written."""
-    import pyarrow as pa
-
     if pa.types.is_time(kind):
         return "write it as '12:30' or '12:30:05'"
     if pa.types.is_date(kind):

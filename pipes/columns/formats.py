@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...errors.notes import add_note
 from ...state.replay import expect_no_fewer
+from .arrow import ds, pa, pc, pq
 from .filters import may_be_true_of_nan
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 __all__ = [
     "ColumnFormat",
@@ -71,9 +67,6 @@ class ParquetFormat(ColumnFormat):
         options: Mapping[str, Any],
         footer: pq.FileMetaData | None = None,
     ) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         super().__init__(open_stream, options)
         stream = self._opened()
         # Coalescing column ranges saves requests; a local disk has none.
@@ -98,9 +91,6 @@ class ParquetFormat(ColumnFormat):
 
     def matching(self, expression: pc.Expression, known: pc.Expression, schema: pa.Schema) -> set[int]:
         """Return the row groups that may have matching rows, by the statistics in the footer."""
-        import pyarrow as pa
-        import pyarrow.dataset as ds  # type: ignore[import-untyped]
-
         footer = pa.BufferOutputStream()  # else the fragment would read it from the file again
         self.footer.write_metadata_file(footer)
         fragment = ds.ParquetFileFormat().make_fragment(pa.BufferReader(footer.getvalue()), partition_expression=known)
@@ -142,8 +132,6 @@ def expect_all_rows(footer: pq.FileMetaData) -> None:
 
     A footer has no checksum: one flipped bit could drop rows silently.
     """
-    import pyarrow as pa
-
     found = sum(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
     if found != footer.num_rows:
         raise pa.ArrowInvalid(f"the footer is corrupt: it counts {footer.num_rows} rows, but {found} in the row groups")
@@ -163,8 +151,6 @@ class OrcFormat(ColumnFormat):
         return _numbers(first, self._file.nstripes)
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
-        import pyarrow as pa
-
         return pa.Table.from_batches([self._file.read_stripe(number, columns=[*columns])])
 
 
@@ -196,8 +182,6 @@ class StreamedFormat(ColumnFormat):
         return count(first)
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
-        import pyarrow as pa
-
         wanted = None if [*columns] == self.schema.names else columns
         if self._batches is None or wanted != self._columns or number < self._next:
             self._begin(wanted)
@@ -229,8 +213,6 @@ class IpcStreamFormat(StreamedFormat):
     """An Arrow IPC stream, the format for sinks that cannot seek."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
-        import pyarrow as pa
-
         stream = self._opened()
         return pa.ipc.open_stream(stream, options=_only(columns, getattr(self, "schema", None)))
 
@@ -242,8 +224,6 @@ class IpcFileFormat(ColumnFormat):
     """An Arrow IPC file, which is also Feather."""
 
     def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-
         super().__init__(open_stream, options)
         self._stream = self._opened()
         self._file = pa.ipc.open_file(self._stream)
@@ -254,8 +234,6 @@ class IpcFileFormat(ColumnFormat):
         return _numbers(first, self._file.num_record_batches)
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
-        import pyarrow as pa
-
         # A memory map reads no unused columns; to exclude them, Arrow would copy the rest.
         if columns != self._columns and not isinstance(self._stream, pa.MemoryMappedFile):
             self._file = pa.ipc.open_file(self._stream, options=_only(columns, self.schema))
@@ -279,7 +257,5 @@ def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, A
 
 
 def _only(columns: Sequence[str] | None, schema: pa.Schema | None) -> Any:
-    import pyarrow as pa
-
     wanted = None if columns is None or schema is None else [schema.names.index(name) for name in columns]
     return pa.ipc.IpcReadOptions(included_fields=wanted)

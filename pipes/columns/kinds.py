@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+from .arrow import pa, pq
 
 __all__ = ["expect_kinds", "floats_in", "has_elements", "is_tensor", "of_csv", "of_json", "of_parquet", "repeating_in"]
 
@@ -20,8 +18,6 @@ def expect_kinds(schema: pa.Schema, has_place: Callable[[pa.DataType], bool], wh
 
 def has_elements(kind: pa.DataType) -> bool:
     """Say whether Parquet can read a type back: not tensors and fixed-size lists without elements."""
-    import pyarrow as pa
-
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_fixed_size_list(kind) and kind.list_size == 0:
@@ -31,9 +27,6 @@ def has_elements(kind: pa.DataType) -> bool:
 
 def of_parquet(kind: pa.DataType) -> bool:
     """Say whether Parquet can hold a type, by trying to write it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
     try:
         pq.write_table(pa.table({"": pa.nulls(1, kind)}), pa.BufferOutputStream())
     except pa.ArrowException:
@@ -43,20 +36,17 @@ def of_parquet(kind: pa.DataType) -> bool:
 
 def floats_in(array: pa.Array) -> Iterator[pa.Array]:
     """Yield the float arrays in an array, at any depth."""
-    import pyarrow as pa
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         yield from floats_in(array.storage)
-    elif types.is_dictionary(kind):
+    elif pa.types.is_dictionary(kind):
         yield from floats_in(array.dictionary_decode())
-    elif types.is_struct(kind):
+    elif pa.types.is_struct(kind):
         for part in array.flatten():
             yield from floats_in(part)
-    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         yield from floats_in(array.flatten())
-    elif types.is_floating(kind):
+    elif pa.types.is_floating(kind):
         yield array
 
 
@@ -65,58 +55,53 @@ def repeating_in(path: str, kind: pa.DataType) -> Iterator[str]:
 
     With it, floats take several times as long to write, and seldom less space.
     """
-    import pyarrow.types as types
-
     if is_tensor(kind):
         yield from repeating_in(path, kind.storage_type)
-    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         yield from repeating_in(f"{path}.list.element", kind.value_type)
-    elif types.is_map(kind):
+    elif pa.types.is_map(kind):
         yield from repeating_in(f"{path}.key_value.key", kind.key_type)
         yield from repeating_in(f"{path}.key_value.value", kind.item_type)
-    elif types.is_struct(kind):
+    elif pa.types.is_struct(kind):
         for field in kind:
             yield from repeating_in(f"{path}.{field.name}", field.type)
-    elif not types.is_floating(kind):
+    elif not pa.types.is_floating(kind):
         yield path
 
 
 def of_csv(kind: pa.DataType) -> bool:
     """Say whether a field of a CSV file can hold a type."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return types.is_temporal(kind) or types.is_decimal(kind) or _is_plain_type(kind)
+    return pa.types.is_temporal(kind) or pa.types.is_decimal(kind) or _is_plain_type(kind)
 
 
 def of_json(kind: pa.DataType) -> bool:
     """Say whether JSON can hold a type; tensors become lists, and points in time become text."""
-    import pyarrow.types as types
-
-    if types.is_dictionary(kind) or is_tensor(kind):
+    if pa.types.is_dictionary(kind) or is_tensor(kind):
         kind = kind.value_type
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_struct(kind):
+    if (
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_struct(kind)
+    ):
         return all(of_json(kind.field(number).type) for number in range(kind.num_fields))
-    return bool(_is_plain_type(kind) or (types.is_temporal(kind) and not types.is_duration(kind)))
+    return bool(_is_plain_type(kind) or (pa.types.is_temporal(kind) and not pa.types.is_duration(kind)))
 
 
 def is_tensor(kind: pa.DataType) -> bool:
     """Say whether a type is Arrow's fixed-shape tensor."""
-    import pyarrow as pa
-
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
 def _is_plain_type(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
     tests = (
-        types.is_integer,
-        types.is_floating,
-        types.is_boolean,
-        types.is_string,
-        types.is_large_string,
-        types.is_null,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_null,
     )
     return any(bool(test(kind)) for test in tests)

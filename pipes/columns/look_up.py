@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .arrow import pa, pc
 from .batch_rows import as_batch, row_dicts, values_of_arrow
 from .to_arrow import array_of, batch_of, is_frame
 from .writing import columns_of_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["LookUp", "key_in_words", "table_by"]
 
@@ -29,8 +27,6 @@ def table_by(table: Any, on: Sequence[str]) -> pa.Table:
     Raises TypeError for other values, KeyError for a key column that it lacks, ValueError for a key that comes twice,
     and what is raised for columns that Arrow cannot hold.
     """
-    import pyarrow as pa
-
     if is_frame(table):
         for name in on:
             if name in table.index.names and name not in table.columns:
@@ -57,8 +53,6 @@ def table_by(table: Any, on: Sequence[str]) -> pa.Table:
 def _as_batch(table: Any) -> pa.RecordBatch:
     if isinstance(table, list) and all(isinstance(row, Mapping) for row in table):
         return batch_of(columns_of_rows(table) if table else {})
-    import pyarrow as pa
-
     if not (isinstance(table, (pa.RecordBatch, Mapping)) or is_frame(table)):
         raise TypeError(
             "table must be a pyarrow.Table, a data frame, a dict of columns or a list of rows that are dicts, and is "
@@ -85,8 +79,6 @@ class LookUp:
     """
 
     def __init__(self, table: pa.Table, on: Sequence[str]) -> None:
-        import pyarrow as pa
-
         self.on = on
         self._keys = [_decoded(array_of(table[name], name)) for name in on]
         self.columns: pa.RecordBatch = as_batch(table.drop_columns([*on]))
@@ -99,8 +91,6 @@ class LookUp:
 
     def places(self, columns: Sequence[pa.Array]) -> pa.Array:
         """Return the row of the table for each row of some key columns, null where there is none."""
-        import pyarrow as pa
-
         columns = [*map(_decoded, columns)]
         casts = self._casts_for(columns)
         return pa.array(map(self._places_after(casts).get, self._as_keys(columns, casts)), pa.int64())
@@ -145,16 +135,11 @@ class LookUp:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _compared(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a key column with null for NaN and 0.0 for -0.0, as keys compare."""
-    import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
     if not pa.types.is_floating(column.type):
         return column
     column = column.cast(pa.float64())
@@ -163,8 +148,6 @@ def _compared(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _values(name: str, column: pa.Array, cast: pa.DataType | None) -> Sequence[Any]:
     """Return the values of a key column after a cast; times as whole numbers, which compare without regard to zones."""
-    import pyarrow as pa
-
     if cast is not None:
         try:
             column = column.cast(cast)
@@ -177,8 +160,6 @@ def _values(name: str, column: pa.Array, cast: pa.DataType | None) -> Sequence[A
 
 def _cast_for(name: str, kind: pa.DataType, of_table: pa.DataType) -> pa.DataType | None:
     """Return the type to which keys of two types are cast, None where their values compare as they are."""
-    import pyarrow as pa
-
     if _family(kind) == _family(of_table) is not None:
         return None
     try:
@@ -192,17 +173,15 @@ def _cast_for(name: str, kind: pa.DataType, of_table: pa.DataType) -> pa.DataTyp
 
 def _family(kind: pa.DataType) -> str | None:
     """Return what the values of a type are, where they compare with all others that are the same."""
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    if types.is_integer(kind) or types.is_floating(kind):
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
-    return "bytes" if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind) else None
+    return (
+        "bytes" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else None
+    )
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:
     """Return a type of times with any zone as one in UTC: the same instant is the same key."""
-    import pyarrow as pa
-
     return pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) and kind.tz else kind

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 from ...storage.streaming.streams import checked_path
+from .arrow import pa
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
     from .formats import ColumnFormat
 
 __all__ = ["FilePart", "Fragment", "Origin", "RowGroup", "hive_values", "known_values", "origin_of", "part_name"]
@@ -110,8 +109,6 @@ def hive_values(url: str) -> dict[str, str | None]:
 
 def known_values(origin: Origin) -> dict[str, pa.Scalar]:
     """Return the values that all rows of a file share, by column name."""
-    import pyarrow as pa
-
     types = {"int64": pa.int64(), "string": pa.string()}
     if not origin.types:
         return dict(origin.partition)

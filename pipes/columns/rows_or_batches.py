@@ -11,6 +11,7 @@ import torch
 from ...registry import IterDataPipe, sources_of
 from ...state.foreign import declares
 from ...state.graph import DataPipe, is_one_of_several
+from .arrow import pa
 from .to_arrow import is_frame
 
 __all__ = ["DECLARED_BATCHES", "gives_batches", "giving_rows", "is_batch", "is_table", "may_be_batch"]
@@ -88,8 +89,6 @@ def may_be_batch(item: object) -> bool:
 
 def is_table(item: object) -> bool:
     """Say whether an item is a table, a record batch or a data frame."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # here: the import takes a while
-
     return isinstance(item, (pa.RecordBatch, pa.Table)) or is_frame(item)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,10 +15,8 @@ from ...registry import copy_of, sources_of, walk
 from ...state.foreign import declared
 from ...state.graph import DataPipe
 from ...state.seeds import generators_kept
+from .arrow import pa
 from .times import TimeTypes, keeps_schema, times_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["Field", "Schema", "schema", "schema_of_text", "schema_text", "schema_with"]
 
@@ -30,8 +28,6 @@ def schema_text(schema: pa.Schema) -> str:
 
 def schema_of_text(text: str) -> pa.Schema:
     """Return the schema that `schema_text` wrote."""
-    import pyarrow as pa
-
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
@@ -128,8 +124,6 @@ def _known(dp: Any) -> Any:
 
 def schema_with(schema: Any, chosen: Mapping[str, str]) -> Any:
     """Return an Arrow schema with the fields in `chosen`, which has the old name of each by its new name."""
-    import pyarrow as pa
-
     return pa.schema([schema.field(old).with_name(new) for new, old in chosen.items()], schema.metadata)
 
 
@@ -158,8 +152,6 @@ def _fields(item: Any) -> Iterator[Field]:
 
 
 def _of_arrow(field: Any) -> Field:
-    import pyarrow as pa
-
     if isinstance(field.type, pa.FixedShapeTensorType):
         return Field(field.name, field.type.value_type, (*field.type.shape,))
     return Field(field.name, field.type)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from .arrow import pa
 from .arrow_values import cast_values, converted, stays_list
 from .to_arrow import Values, array_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["Dtypes", "check_dtypes", "column_of", "names_of", "tensor_of", "tensors_of"]
 

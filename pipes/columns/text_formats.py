@@ -8,16 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from ...errors.hints import hint_on_argument
 from ...errors.notes import add_note
 from ...storage.streaming.decompression_limit import LINE_BYTES
+from .arrow import pa
 from .formats import ColumnFormat, StreamedFormat
 from .origins import FilePart
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = [
     "BLOCK_SIZE",
@@ -58,7 +56,7 @@ class CsvFormat(StreamedFormat):
     """A CSV file; the options may set another delimiter."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
-        from pyarrow import csv
+        from pyarrow import csv  # type: ignore[import-untyped]
 
         kinds = (csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions)
         read, parse, convert = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
@@ -72,7 +70,6 @@ class JsonFormat(StreamedFormat):
     """A file with a JSON object on each line."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
-        import pyarrow as pa
         from pyarrow import json
 
         kinds = (json.ReadOptions, json.ParseOptions)
@@ -91,8 +88,6 @@ class JsonFormat(StreamedFormat):
             raise
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
-        import pyarrow as pa
-
         try:
             return super().read(number, columns)
         except pa.ArrowInvalid as error:
@@ -120,8 +115,6 @@ def text_format(
     schema: pa.Schema | None = None,
 ) -> ColumnFormat:
     """Return the format of a CSV or JSON file, which may be empty, or have blank lines only."""
-    import pyarrow as pa
-
     try:
         return (CsvFormat if kind == "csv" else JsonFormat)(open_stream, options, schema)
     except pa.ArrowInvalid:
@@ -179,8 +172,6 @@ def text_part(
     Raises ValueError for a part that is no whole blocks, that ends in quotes, for a line longer than a block, and for
     options by which a file has no such blocks; RuntimeError for a file that has another size than when it was divided.
     """
-    import pyarrow as pa
-
     if not _is_divisible(options):
         raise ValueError(f"with {dict(options)}, a file cannot be divided: put sharding_filter in place of shard_files")
     block_size = options.get("block_size", BLOCK_SIZE)

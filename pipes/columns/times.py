@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...registry import sources_of
 from ...state.foreign import declared, declares
 from ...state.graph import is_one_of_several
+from .arrow import pa
 from .to_arrow import array_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["TimeTypes", "keeps_schema", "times_of", "with_times"]
 
@@ -28,18 +26,16 @@ def times_of(pipe: Any) -> TimeTypes:
 
     Raises ValueError for a column with one type in one source of a `concat` or its like, and another type in another.
     """
-    from pyarrow.types import is_temporal  # type: ignore[import-untyped]
-
     found: dict[str, pa.DataType] = {}
     for schema in _schemas_made_of(pipe) or ():
         for field in schema:
             before = found.setdefault(field.name, field.type)
-            if before != field.type and (is_temporal(before) or is_temporal(field.type)):
+            if before != field.type and (pa.types.is_temporal(before) or pa.types.is_temporal(field.type)):
                 raise ValueError(
                     f"the column {field.name!r} is {before} in one source and {field.type} in another, and tensors "
                     "only count: cast one of them before to_tensors"
                 )
-    return {name: kind for name, kind in found.items() if is_temporal(kind)}
+    return {name: kind for name, kind in found.items() if pa.types.is_temporal(kind)}
 
 
 def keeps_schema(pipe: Any) -> bool:

@@ -6,15 +6,13 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from .arrow import pa
 from .arrow_values import first_failing
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = [
     "Values",
@@ -45,8 +43,6 @@ def array_of(values: Values, name: str) -> pa.Array:
     >>> array_of(torch.zeros(2, 4, 4, dtype=torch.uint8), "image").type.shape
     [4, 4]
     """
-    import pyarrow as pa
-
     if isinstance(values, pa.Array):
         return values
     if isinstance(values, pa.ChunkedArray):
@@ -85,8 +81,6 @@ def batch_of(columns: Mapping[str, Values]) -> pa.RecordBatch:
     >>> batch_of({"id": torch.tensor([1, 2]), "text": ["a", "b"]}).to_pydict()
     {'id': [1, 2], 'text': ['a', 'b']}
     """
-    import pyarrow as pa
-
     arrays = {name: array_of(values, name) for name, values in columns.items()}
     rows_in(arrays)
     return pa.RecordBatch.from_arrays([*arrays.values()], names=[*arrays])
@@ -165,8 +159,6 @@ def rows_in(batch: pa.RecordBatch | Mapping[str, Any]) -> int:
 
 
 def _one_array(array: pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-
     if array.num_chunks == 1:
         return array.chunk(0)
     return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
@@ -185,8 +177,6 @@ def _as_ndarray(values: torch.Tensor | np.ndarray, name: str) -> np.ndarray:
 
 
 def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
-    import pyarrow as pa
-
     if values.ndim == 0:
         raise ValueError(f"column {name!r} is a single value, and needs a first dimension for the rows")
     if values.dtype.kind == "c" or values.dtype.char == "g":
@@ -206,8 +196,6 @@ def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
 
 def _of_records(values: np.ndarray, name: str) -> pa.Array:
     """Return records as structs, in lists for the dimensions after the first."""
-    import pyarrow as pa
-
     columns = {field: _of_ndarray(column, f"{name}.{field}") for field, column in by_fields(values.reshape(-1)).items()}
     array = pa.StructArray.from_arrays([*columns.values()], [*columns])
     for axis in range(values.ndim - 1, 0, -1):
@@ -217,8 +205,6 @@ def _of_records(values: np.ndarray, name: str) -> pa.Array:
 
 
 def _of_values(values: Any, name: str) -> pa.Array:
-    import pyarrow as pa
-
     try:
         made = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
+from .arrow import pa
 from .kinds import is_tensor
 from .tensors import tensor_of
 from .to_arrow import batch_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = [
     "Arrays",
@@ -49,8 +47,6 @@ def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def table_of(batch: Any) -> pa.Table:
     """Return a batch as a table: a record batch, a table, or a dict of tensors, arrays and lists."""
-    import pyarrow as pa
-
     if isinstance(batch, Mapping):
         _expect_named([*batch])
         batch = batch_of(batch)
@@ -119,8 +115,6 @@ def fitted(table: pa.Table, schema: pa.Schema, widen: bool) -> pa.Table:
     With `widen`, types inferred from too few rows are converted where no value changes: only nulls or empty lists,
     integers among floats, and lists that happen to have equal length.
     """
-    import pyarrow as pa
-
     if table.schema.equals(schema):
         return table
     if {*table.schema.names} != {*schema.names}:
@@ -137,8 +131,6 @@ def fitted(table: pa.Table, schema: pa.Schema, widen: bool) -> pa.Table:
 
 
 def _expect_batch(batch: object) -> pa.RecordBatch:
-    import pyarrow as pa
-
     if not isinstance(batch, pa.RecordBatch):
         raise TypeError(
             "an item must be a batch (a pyarrow.RecordBatch, or a dict of tensors and arrays) or a row (a dict), and "
@@ -170,8 +162,6 @@ def _raise_for_type(name: str, kind: object, known: object) -> NoReturn:
 
 
 def _widened(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | None:
-    import pyarrow as pa
-
     if is_tensor(column.type):
         kind = column.type.value_type
         for _ in column.type.shape:
@@ -202,16 +192,12 @@ def _widened_array(array: np.ndarray[Any, Any], name: str, kind: str, known: str
 
 
 def _widens(kind: pa.DataType, known: pa.DataType) -> bool:
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    if types.is_list(kind) and types.is_list(known):
+    if pa.types.is_list(kind) and pa.types.is_list(known):
         return _widens(kind.value_type, known.value_type)
-    return bool(kind == known or types.is_null(kind) or (types.is_integer(kind) and types.is_floating(known)))
+    return bool(kind == known or pa.types.is_null(kind) or (pa.types.is_integer(kind) and pa.types.is_floating(known)))
 
 
 def _array_of(values: Any, name: str) -> np.ndarray[Any, Any]:
-    import pyarrow as pa
-
     if isinstance(values, pa.ChunkedArray):
         if pa.types.is_temporal(values.type) and not pa.types.is_time(values.type):
             return np.asarray(values.to_numpy())

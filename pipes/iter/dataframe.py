@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors.notes import add_note
 from ...errors.secrets import Options
@@ -12,12 +12,9 @@ from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
+from ..columns.arrow import pa, pq
 from ..columns.formats import expect_all_rows
 from ..columns.to_arrow import listed
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 
 @functional_datapipe("dataframe")
@@ -145,8 +142,6 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
             self.row_group = 0
 
     def _open(self, item: Any) -> pq.ParquetFile:
-        import pyarrow.parquet as pq  # here, since the import is slow
-
         stream = open_to_seek(checked_path(item), self.storage_options, retry=self._retry, counted_by=self.error_policy)
         file = pq.ParquetFile(stream, page_checksum_verification=True)
         try:
@@ -180,8 +175,6 @@ def _schema(dtype: pa.Schema | pa.DataType | None, columns: Sequence[str] | None
     """Return the schema of tables; ValueError where `dtype` has no type for one of the columns."""
     if dtype is None:
         return None
-    import pyarrow as pa
-
     if isinstance(dtype, pa.StructType):
         dtype = pa.schema([*dtype])
     if isinstance(dtype, pa.DataType):
@@ -204,8 +197,6 @@ def _missing(file: pq.ParquetFile, names: Sequence[str] | None) -> list[str]:
 
 
 def _table(rows: list[Any], columns: Sequence[str] | None, schema: pa.Schema | None) -> pa.Table:
-    import pyarrow as pa
-
     names = columns if schema is None else schema.names
     values = _values_of_columns(rows, names)
     if schema is None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...registry import IterDataPipe, OnError, functional_datapipe, own
 from ..bases.arguments import expect_names
 from ..bases.one_to_one import OneToOne
 from ..bases.rows.cuts_batches import CutsBatches
+from ..columns.arrow import pa
 from ..columns.arrow_values import stays_list
 from ..columns.batch_formats import converter
 from ..columns.batch_rows import as_batch
 from ..columns.schema import schema_with
 from ..columns.tensors import Dtypes, check_dtypes, tensors_of
 from ..columns.times import times_of, with_times
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 _WITH_TIMES = ("arrow", "pyarrow", "pandas")
 """The formats in which a time is more than a number."""

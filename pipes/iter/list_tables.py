@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors.secrets import Options, without_secrets
 from ...registry import ErrorPolicy, OnError, functional_datapipe
@@ -18,12 +18,10 @@ from ...storage.listing import files_below, lists_by_name
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ..bases.listers_and_openers import Lister, Roots, files_in, matches
+from ..columns.arrow import pc
 from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values
 from ..files.extensions import EXTENSIONS
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["TableFileLister"]
 

@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import IO, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from ...workers.threads import InlineWorkers, Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
+from ..columns.arrow import pa
 from ..columns.origins import FilePart, origin_of
 from ..columns.text_formats import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of, columns_of
@@ -41,9 +42,6 @@ from ..files.numpy_files import arrays_in
 from ..files.streams import bounded_lines
 from .decode import ImageDecoder
 from .image_folder import ImageFolderLister, LabelledFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 R = TypeVar("R")
 
@@ -256,8 +254,6 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"], OneSchema["pa.RecordBatch"]
 
 def _value_types(batch: pa.RecordBatch) -> pa.Schema:
     """Return the schema of a batch with the types of the values in place of tensor types, which have shapes."""
-    import pyarrow as pa
-
     is_tensor = pa.FixedShapeTensorType
     return pa.schema(
         [

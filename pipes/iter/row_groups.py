@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...errors.secrets import Options
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.rows.parts import ReadsParts
+from ..columns.arrow import pc
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
 from ..columns.origins import FilePart, RowGroup, origin_of
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["RowGroupLister", "RowGroupShuffler"]
 

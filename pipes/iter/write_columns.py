@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -14,12 +14,10 @@ from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.streaming.streams import checked_path
 from ..bases.writing.write_rows import RowWriter, TableWriter
 from ..bases.writing.write_shards import CountedFile, Mode
+from ..columns.arrow import pa, pq
 from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
 from ..columns.to_arrow import rows_in
 from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["NumpyWriter", "ParquetWriter"]
 
@@ -133,8 +131,6 @@ class ParquetWriter(TableWriter):
         expect_kinds(schema, of_parquet, "Parquet has no place for it: cast it before, or leave it out")
 
     def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
         rows = 0
         repeating = [path for field in self.known for path in repeating_in(field.name, field.type)]
         with pq.ParquetWriter(
@@ -230,9 +226,6 @@ class NumpyWriter(RowWriter[Arrays]):
 
 
 def _expect_compression(compression: str) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([]), compression=compression).close()
     except (pa.ArrowException, AttributeError, TypeError) as error:
@@ -241,8 +234,6 @@ def _expect_compression(compression: str) -> None:
 
 def _row_groups(tables: Iterator[pa.Table], rows_per_group: int | None) -> Iterator[tuple[pa.Table, int]]:
     """Join tables into ones of one or more row groups; yield them with the number of rows per group."""
-    import pyarrow as pa
-
     buffered: list[pa.Table] = []
     rows = size = 0
     for table in tables:

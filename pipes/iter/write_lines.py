@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import date, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...registry import functional_datapipe
 from ..bases.writing.write_rows import TableWriter
 from ..bases.writing.write_shards import CountedFile
+from ..columns.arrow import pa, pc
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
 from ..columns.tensors import tensor_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["CSVWriter", "JSONWriter"]
 
@@ -142,8 +140,6 @@ _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 def _expect_finite(column: pa.ChunkedArray) -> None:
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
     for chunk in column.chunks:
         for floats in floats_in(chunk):
             if pc.all(pc.is_finite(floats), min_count=0).as_py() is False:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
 from ..bases.listers_and_openers import expect_roots
 from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
+from ..columns.arrow import pa, pc
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["Paths", "files_of", "read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
 
@@ -205,9 +202,7 @@ def _reading(
 
 
 def _has_times(unify: bool | pa.Schema | None) -> bool:
-    from pyarrow.types import is_temporal  # type: ignore[import-untyped]
-
-    return not (unify is None or isinstance(unify, bool)) and any(map(is_temporal, unify.types))
+    return not (unify is None or isinstance(unify, bool)) and any(map(pa.types.is_temporal, unify.types))
 
 
 def files_of(

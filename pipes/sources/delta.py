@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from ...errors.checks import takes_only
@@ -15,14 +15,11 @@ from ...registry import OnError
 from ...storage.stores import options_of_library
 from ...storage.streaming.streams import checked_path
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
+from ..columns.arrow import pa, pc
 from ..columns.filters import may_be_true
 from ..columns.formats import ParquetFormat
 from ..columns.origins import Fragment
 from .table_versions import FragmentLister, FragmentReader, plain_schema, reading_fragments
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["DeltaLister", "read_delta"]
 
@@ -53,8 +50,6 @@ class DeltaLister(FragmentLister):
         return _schema(self._table(version))
 
     def fragments(self, version: int, filter: Callable[[pa.Schema], pc.Expression] | None) -> Iterable[Fragment]:
-        import pyarrow as pa
-
         table = self._table(version)
         self._expect_readable(table)
         schema = _schema(table)
@@ -104,8 +99,6 @@ class _DeltaFile(ParquetFormat):
         self._kept = kept
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
-        import pyarrow as pa
-
         table = super().read(number, columns)
         if self._kept is None:
             return table
@@ -115,15 +108,11 @@ class _DeltaFile(ParquetFormat):
 
 
 def _schema(table: Any) -> pa.Schema:
-    import pyarrow as pa
-
     return plain_schema(pa.schema(table.schema().to_arrow()))
 
 
 def _rows_kept(table: Any, urls: Sequence[str]) -> dict[str, pa.Array]:
     """Return for each file with deleted rows which of its rows are kept."""
-    import pyarrow as pa
-
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     vectors = pa.table(table.deletion_vectors())
@@ -140,13 +129,14 @@ def _parts(values: pa.StructScalar | None) -> Iterable[tuple[str, pa.Scalar]]:
 
 def _ranges(file: Mapping[str, pa.Scalar]) -> dict[str, tuple[pa.Scalar, pa.Scalar]]:
     """Return the least and the greatest value of columns of integers and dates: others are cut, or leave NaN out."""
-    from pyarrow.types import is_date, is_integer  # type: ignore[import-untyped]
-
     most = dict(_parts(file.get("max")))
     return {
         name: (least, most[name])
         for name, least in _parts(file.get("min"))
-        if (is_integer(least.type) or is_date(least.type)) and least.is_valid and name in most and most[name].is_valid
+        if (pa.types.is_integer(least.type) or pa.types.is_date(least.type))
+        and least.is_valid
+        and name in most
+        and most[name].is_valid
     }
 
 

@@ -11,14 +11,13 @@ from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
 from ...registry import OnError
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
+from ..columns.arrow import pa, pc
 from ..columns.filters import may_be_true
 from ..columns.formats import ColumnFormat, ParquetFormat
 from ..columns.origins import Fragment
 from .table_versions import FragmentLister, FragmentReader, LibraryFormat, plain_schema, reading_fragments
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
     from pyiceberg.schema import Schema  # type: ignore[import-not-found, unused-ignore]
     from pyiceberg.table import FileScanTask, Table  # type: ignore[import-not-found, unused-ignore]
 
@@ -135,7 +134,6 @@ def _ranges(task: FileScanTask, of_table: Schema, schema: pa.Schema) -> dict[str
 
     Bounds of text are cut, and those of floats leave NaN out.
     """
-    import pyarrow as pa
     from pyiceberg.conversions import from_bytes  # type: ignore[import-not-found, unused-ignore]
     from pyiceberg.types import DateType, IntegerType, LongType, TimestampType, TimestamptzType  # type: ignore[import-not-found, unused-ignore]
 

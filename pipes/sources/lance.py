@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors.checks import takes_only
 from ...errors.optional import require
@@ -14,13 +14,10 @@ from ...registry import OnError, expect_whole
 from ...storage.stores import options_of_library
 from ...storage.streaming.streams import checked_path
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
+from ..columns.arrow import pa, pc
 from ..columns.formats import ColumnFormat
 from ..columns.origins import Fragment
 from .table_versions import ROWS, FragmentLister, FragmentReader, LibraryFormat, plain_schema, reading_fragments
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["LanceLister", "read_lance"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from ...errors.optional import require
 from ...registry import IterDataPipe, expect_whole, own
 from ..bases.rows.column_reader import BATCH_SIZE
+from ..columns.arrow import pa
 from ..columns.to_arrow import array_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
     from ray.data import DataIterator, Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 __all__ = ["RayDatasetReader", "from_ray_dataset"]
@@ -69,8 +69,6 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
 
         Raises ValueError for a dataset without rows and of unknown schema.
         """
-        import pyarrow as pa
-
         schema = self.dataset.opened().schema()
         if schema is None:
             raise ValueError("the dataset has no rows, so no schema")
@@ -119,8 +117,6 @@ class _Shared:
 
 def _type_of_arrow(kind: Any) -> pa.DataType:
     """Return Arrow's type for a tensor type of Ray; any other type as is."""
-    import pyarrow as pa
-
     if not _is_rays_tensor(kind):
         return kind
     storage = kind.storage_type
@@ -133,15 +129,12 @@ def _type_of_arrow(kind: Any) -> pa.DataType:
 
 
 def _is_rays_tensor(kind: Any) -> bool:
-    import pyarrow as pa
-
     tensors = require("ray.data.extensions", "ray").get_arrow_extension_tensor_types()
     return isinstance(kind, tensors) and not isinstance(kind, pa.FixedShapeTensorType)
 
 
 def _in_types_of_arrow(table: pa.Table) -> pa.Table:
     """Return a table with Ray's tensors as Arrow's, or as lists where shapes differ."""
-    import pyarrow as pa
     from ray.data.block import BlockAccessor  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     for place, field in enumerate(table.schema):

@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from ...errors.checks import takes_only
@@ -18,14 +18,11 @@ from ...errors.optional import require
 from ...errors.secrets import without_secrets
 from ...registry import OnError, expect_whole
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
+from ..columns.arrow import pa, pc
 from ..columns.formats import ColumnFormat
 from ..columns.origins import Fragment
 from ..columns.schema import schema_of_text, schema_text
 from .table_versions import ROWS, FragmentLister, FragmentReader, LibraryFormat, plain_schema, reading_fragments
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["QueryLister", "read_sql"]
 
@@ -181,9 +178,6 @@ class QueryLister(FragmentLister):
 
     def _expect_keys(self, keys: pa.Array, before: pa.Scalar | None) -> pa.Scalar:
         """Return the last of some keys in order; ValueError unless each row has one of its own."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if keys.null_count:
             raise ValueError(f"a row has no {self.partition_on}, which each row needs as its key: leave such rows out")
         if before is not None:
@@ -222,15 +216,11 @@ class QueryLister(FragmentLister):
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def _batch(names: Sequence[str], rows: Sequence[Sequence[Any]], schema: pa.Schema | None) -> pa.RecordBatch:
     """Return rows as a batch of a schema, or of the types that suit them."""
-    import pyarrow as pa
-
     arrays = []
     for number, name in enumerate(names):
         kind = None if schema is None else schema.field(name).type

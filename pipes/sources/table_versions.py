@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...registry import IterDataPipe, OnError, expect_whole, own
 from ...registry.sharding import part_read
 from ..bases.rows.column_reader import PREFETCH, ColumnReader
+from ..columns.arrow import pa, pc
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
 from ..columns.formats import StreamedFormat
 from ..columns.origins import Fragment
 from ..iter.shard import ShardingFilter
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["ROWS", "FragmentLister", "FragmentReader", "LibraryFormat", "plain_schema", "reading_fragments"]
 
@@ -112,8 +109,6 @@ class FragmentReader(ColumnReader):
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches, which is that of the table's version."""
-        import pyarrow as pa
-
         whole = self.lister.schema()
         return whole if self._columns is None else pa.schema([_field(whole, name) for name in self._columns])
 
@@ -155,8 +150,6 @@ def reading_fragments(
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return a schema with the names and types of another, and nothing else."""
-    import pyarrow as pa
-
     return pa.schema([(field.name, field.type) for field in schema])
 
 
@@ -168,8 +161,6 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
 
 def _in_equal_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Yield batches of so many rows, the last with fewer: how a library cuts them may change, and states count them."""
-    import pyarrow as pa
-
     held: pa.Table | None = None
     for batch in batches:
         table = pa.Table.from_batches([batch])
@@ -182,7 +173,5 @@ def _in_equal_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa
 
 
 def _as_batch(table: pa.Table) -> pa.RecordBatch:
-    import pyarrow as pa
-
     columns = [pa.concat_arrays(column.chunks) for column in table.columns]
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)

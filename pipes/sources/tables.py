@@ -14,6 +14,7 @@ from ...errors.checks import takes_only
 from ...errors.optional import require
 from ...registry import IterDataPipe
 from ..bases.rows.column_reader import BATCH_SIZE
+from ..columns.arrow import pa
 from ..columns.rows_or_batches import giving_rows
 from ..columns.to_arrow import batch_of, batch_of_frame, columns_of
 from ..iter.create import IterableWrapper
@@ -22,7 +23,6 @@ from ..map.create import SequenceWrapper
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["from_arrow", "from_items", "from_numpy", "from_pandas", "from_torch"]
 
@@ -62,8 +62,6 @@ def from_arrow(
     >>> [batch.to_pydict() for batch in dp]
     [{'id': [1, 2]}, {'id': [3]}]
     """
-    import pyarrow as pa
-
     batches: list[pa.RecordBatch] = []
     for table in tables if isinstance(tables, (list, tuple)) else [tables]:
         if not isinstance(table, (pa.Table, pa.RecordBatch)):

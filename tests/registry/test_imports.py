@@ -55,6 +55,16 @@ def test_all_that_is_listed_is_there() -> None:
     assert ps.IterDataPipe.build_vocab is ps.MapDataPipe.build_vocab is ps.build_vocab
 
 
+def test_arrow_is_imported_when_columns_are_made() -> None:
+    shown = "\nimport sys\nprint('pyarrow' in sys.modules)"
+    before, after, in_a_thread = outputs_of(
+        "import penstock as ps; ps.iter.ParquetReader" + shown,
+        "import penstock as ps; list(ps.iter.IterableWrapper([{'x': [1]}]).with_format('arrow'))" + shown,
+        "import penstock as ps; list(ps.iter.IterableWrapper([{'x': [1]}]).with_format('arrow').prefetch())" + shown,
+    )
+    assert [before.strip(), after.strip(), in_a_thread.strip()] == ["False", "True", "True"]
+
+
 def test_a_program_that_ends_in_the_middle_of_passes_of_all_operators_ends_quietly() -> None:
     code = """
     import warnings

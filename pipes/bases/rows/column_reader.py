@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from ....errors.secrets import Options, without_secrets
 from ....registry import (
@@ -19,6 +19,7 @@ from ....registry import (
     expect_whole,
     own,
 )
+from ...columns.arrow import pa, pc
 from ...columns.files import ColumnFile
 from ...columns.filters import expression_of
 from ...columns.formats import ParquetFormat
@@ -29,10 +30,6 @@ from ..arguments import expect_names
 from .cuts_batches import CutsBatches
 from .one_schema import OneSchema, all_items
 from .parts import ReadsParts
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["BATCH_SIZE", "ColumnOptions", "ColumnReader"]
 
@@ -97,11 +94,8 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
         expect_whole("prefetch", prefetch)
         if filter is not None:
             expression_of(filter)  # raises for an invalid filter
-        if not isinstance(unify, bool):
-            import pyarrow as pa
-
-            if not isinstance(unify, pa.Schema):
-                raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
+        if not isinstance(unify, (bool, pa.Schema)):
+            raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
         check_options(self.kind, format_options, [*inspect.signature(type(self)).parameters])
         self.source = source
         self._columns = columns
@@ -236,8 +230,6 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
 
     def _unified(self, files: set[ColumnFile]) -> pa.Schema | None:
         """Return the schema to convert all files to, or None where each must have the schema of the first."""
-        import pyarrow as pa
-
         if not isinstance(self.unify, bool):
             return self.unify
         if not self.unify:

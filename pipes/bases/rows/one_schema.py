@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ....registry import SHARDING_PRIORITIES, IterDataPipe, own, seed_graph, walk
 from ....registry.sharding import part_read
 from ....state.copying import copy_to_look_at
 from ....state.foreign import declared
+from ...columns.arrow import pa
 from ...columns.files import first_difference
 from ...columns.schema import schema_of_text, schema_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["OneSchema", "all_items"]
 

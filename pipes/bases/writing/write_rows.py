@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ....errors.notes import add_note
 from ....registry import IterDataPipe, OnError, Reading, add_error_context, expect_whole, own
+from ...columns.arrow import pa
 from ...columns.arrow_values import first_failing
 from ...columns.batch_rows import sliced
 from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch
@@ -18,9 +19,6 @@ from ...columns.times import times_of, with_times
 from ...columns.to_arrow import by_fields, rows_in
 from ...columns.writing import bytes_in, columns_of_rows, fitted, table_of
 from .write_shards import BYTES_PER_FILE, Mode, ShardWriter
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 __all__ = ["RowWriter", "TableWriter"]
 
