@@ -8,8 +8,6 @@ from ..errors.hints import did_you_mean
 from ..registry import operators
 from .index import OPERATORS
 
-__all__ = ["class_names", "operator_class", "where_it_is"]
-
 
 def class_names(package: str) -> list[str]:
     """Return the names of the operator classes in a package."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..registry import Operator, operators
 
-__all__ = ["GROUPS", "entries_of"]
-
 GROUPS: dict[str, tuple[str, str]] = {
     "Begin a chain": (
         "`IterableWrapper` wraps what can be iterated over, `SequenceWrapper` what has an index.",

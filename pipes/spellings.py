@@ -7,8 +7,6 @@ from typing import Any
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
 from .columns.rows_or_batches import gives_batches
 
-__all__ = ["random_shuffle", "train_test_split"]
-
 
 def random_shuffle(
     dp: IterDataPipe[Any] | MapDataPipe[Any], seed: int | None = None, *, buffer_size: int = 10_000

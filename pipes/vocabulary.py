@@ -12,8 +12,6 @@ from ..registry import expect_whole
 from ..storage.reading import read_whole
 from ..storage.writing import whole_file
 
-__all__ = ["Vocab", "build_vocab"]
-
 _FORMAT = "penstock vocabulary 1"
 
 

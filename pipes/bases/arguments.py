@@ -9,16 +9,6 @@ from typing import Any
 from ...registry import expect_whole
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = [
-    "expect_batching",
-    "expect_indices",
-    "expect_names",
-    "expect_pipes",
-    "expect_urls",
-    "expect_weights",
-    "how_to_make",
-]
-
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
     """Raise ValueError without sources, and TypeError for a source that is no `kind` of pipe."""

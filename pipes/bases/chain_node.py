@@ -11,8 +11,6 @@ from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-igno
 from ...registry import IterDataPipe, close
 from ...state.save import begin_afresh, load_state, state_of
 
-__all__ = ["ChainNode"]
-
 T = TypeVar("T")
 
 

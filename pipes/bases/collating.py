@@ -11,8 +11,6 @@ from ...errors.notes import add_note, describe_item
 from ..columns.arrow_values import first_failing
 from ..columns.writing import columns_of_rows
 
-__all__ = ["collated_columns", "default_collated"]
-
 _ON_COLLATE = (
     "default_collate stacks tensors and arrays of one shape, numbers, and tuples, lists and dicts of these that are "
     "laid out alike: pad, resize or convert what differs before collate, or give collate a function of your own"

@@ -10,8 +10,6 @@ import numpy as np
 
 from ...registry import IterDataPipe, Seeded, Tally, own, uniform_draws
 
-__all__ = ["Drawer", "Shuffling", "in_random_order"]
-
 T = TypeVar("T")
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar, overload
 from ...registry import MapDataPipe, add_error_context
 from .ahead.fetching import Fetching
 
-__all__ = ["Renumbered", "from_start"]
-
 T = TypeVar("T")
 
 

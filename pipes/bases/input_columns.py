@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from ...registry import ErrorPolicy
 
-__all__ = ["APPEND", "Columns", "as_list", "check_function", "keys_by", "replacing_columns", "taking_columns"]
-
 R = TypeVar("R")
 Columns = Hashable | list[Hashable] | tuple[Hashable, ...]
 """One column, or a list or tuple of several."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ...state.seeds import derive_seed
 
-__all__ = ["Permutation"]
-
 _SMALL = 2**16
 """Largest n with a table of the order: half a megabyte."""
 _ROUNDS = 6

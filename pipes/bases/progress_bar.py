@@ -16,8 +16,6 @@ import torch.distributed as dist
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["BAR_AFTER", "is_watched", "known_length", "losses_and_waits", "progress_bar", "with_bar"]
-
 T = TypeVar("T")
 
 BAR_AFTER = 3.0

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["size_of"]
-
 
 def size_of(item: Any) -> int:
     """Return the memory of an item in bytes, with all that it references; shared parts count once.

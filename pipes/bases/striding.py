@@ -9,8 +9,6 @@ from typing import TypeVar
 from ...registry import IterDataPipe, own
 from ...state.run import begin_pass
 
-__all__ = ["Positioned", "Strided", "in_runs", "strided"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ import torch
 
 from .arrow import pa, pc
 
-__all__ = ["cast_values", "converted", "first_failing", "stays_list"]
-
 Where = Callable[[int], str]
 """Describes the place of a value, by its number, for errors."""
 

@@ -14,8 +14,6 @@ from .arrow_values import stays_list
 from .tensors import column_of, names_of, tensor_of, tensors_of
 from .to_arrow import batch_of
 
-__all__ = ["FORMATS", "converter", "kinds_with_nulls", "own_copy", "with_nulls"]
-
 
 def converter(argument: str, name: str) -> Callable[[Any], Any]:
     """Return the function that converts a batch to a format; `"pyarrow"` and `"default"` are Ray Data's names.

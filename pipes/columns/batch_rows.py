@@ -14,18 +14,6 @@ from .arrow import pa, pc
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 
-__all__ = [
-    "as_batch",
-    "dtyped_rows",
-    "joined",
-    "pieces",
-    "row_dicts",
-    "sliced",
-    "taken",
-    "values_of_arrow",
-    "with_columns",
-]
-
 _ROWS_IN_A_RUN = 1024
 """Rows or pieces of a batch made before the first is yielded."""
 

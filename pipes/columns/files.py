@@ -23,8 +23,6 @@ from .formats import ColumnFormat, OrcFormat, ParquetFormat, ipc_format
 from .origins import FilePart, Fragment, known_values, origin_of, part_name
 from .text_formats import TEXT, EmptyFormat, text_format, text_part
 
-__all__ = ["CODECS", "FORMATS", "ColumnFile", "first_difference"]
-
 _IN_MEMORY = 32 * 2**20
 """Remote text files of at least so many bytes are copied to disk, not into memory."""
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from .arrow import ds, pa, pc
 
-__all__ = ["expression_of", "fields_in", "may_be_true", "may_be_true_of_nan"]
-
 _parsing = threading.Lock()
 """Locked while a text is parsed: `ast.parse` of Python 3.11 fails at times in several threads at once."""
 

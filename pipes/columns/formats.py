@@ -11,15 +11,6 @@ from ...state.replay import expect_no_fewer
 from .arrow import ds, pa, pc, pq
 from .filters import may_be_true_of_nan
 
-__all__ = [
-    "ColumnFormat",
-    "OrcFormat",
-    "ParquetFormat",
-    "StreamedFormat",
-    "expect_all_rows",
-    "ipc_format",
-]
-
 _ROWS_AT_A_TIME = 64
 """Rows per step in the search for the damage in a column."""
 

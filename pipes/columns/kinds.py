@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 
 from .arrow import pa, pq
 
-__all__ = ["expect_kinds", "floats_in", "has_elements", "is_tensor", "of_csv", "of_json", "of_parquet", "repeating_in"]
-
 
 def expect_kinds(schema: pa.Schema, has_place: Callable[[pa.DataType], bool], why: str) -> None:
     """Raise TypeError, which names the column, for a type that files cannot hold, and say why."""

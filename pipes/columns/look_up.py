@@ -11,8 +11,6 @@ from .batch_rows import as_batch, row_dicts, values_of_arrow
 from .to_arrow import array_of, batch_of, is_frame
 from .writing import columns_of_rows
 
-__all__ = ["LookUp", "key_in_words", "table_by"]
-
 Key = tuple[Any, ...]
 Places = dict[Key, int]
 """The row of the table by key."""

@@ -14,8 +14,6 @@ from .arrow import pa
 if TYPE_CHECKING:
     from .formats import ColumnFormat
 
-__all__ = ["FilePart", "Fragment", "Origin", "RowGroup", "hive_values", "known_values", "origin_of", "part_name"]
-
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 Partition = tuple[tuple[str, "int | str | pa.Scalar | None"], ...]

@@ -14,8 +14,6 @@ from ...state.graph import DataPipe, is_one_of_several
 from .arrow import pa
 from .to_arrow import is_frame
 
-__all__ = ["DECLARED_BATCHES", "gives_batches", "giving_rows", "is_batch", "is_table", "may_be_batch"]
-
 P = TypeVar("P", bound=IterDataPipe[Any])
 
 DECLARED_BATCHES = (

@@ -18,8 +18,6 @@ from ...state.seeds import generators_kept
 from .arrow import pa
 from .times import TimeTypes, keeps_schema, times_of
 
-__all__ = ["Field", "Schema", "schema", "schema_of_text", "schema_text", "schema_with"]
-
 
 def schema_text(schema: pa.Schema) -> str:
     """Return an Arrow schema as text, for states."""

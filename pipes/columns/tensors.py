@@ -11,8 +11,6 @@ from .arrow import pa
 from .arrow_values import cast_values, converted, stays_list
 from .to_arrow import Values, array_of
 
-__all__ = ["Dtypes", "check_dtypes", "column_of", "names_of", "tensor_of", "tensors_of"]
-
 Dtypes = torch.dtype | Mapping[str, torch.dtype]
 """One dtype for all numeric columns, or a dict of dtypes by column name."""
 

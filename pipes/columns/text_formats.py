@@ -17,18 +17,6 @@ from .arrow import pa
 from .formats import ColumnFormat, StreamedFormat
 from .origins import FilePart
 
-__all__ = [
-    "BLOCK_SIZE",
-    "TEXT",
-    "EmptyFormat",
-    "check_options",
-    "has_plain_line_ends",
-    "lines_in_range",
-    "text_format",
-    "text_part",
-]
-
-
 BLOCK_SIZE = 2**20
 """Bytes of a block of a text file, by default; that of pyarrow."""
 

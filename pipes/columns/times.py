@@ -13,8 +13,6 @@ from ...state.graph import is_one_of_several
 from .arrow import pa
 from .to_arrow import array_of
 
-__all__ = ["TimeTypes", "keeps_schema", "times_of", "with_times"]
-
 TimeTypes = dict[str, "pa.DataType"]
 """The types of columns of timestamps, dates, times of day and durations, by name."""
 

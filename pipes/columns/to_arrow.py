@@ -14,18 +14,6 @@ import torch
 from .arrow import pa
 from .arrow_values import first_failing
 
-__all__ = [
-    "Values",
-    "array_of",
-    "batch_of",
-    "batch_of_frame",
-    "by_fields",
-    "columns_of",
-    "is_frame",
-    "listed",
-    "rows_in",
-]
-
 Values = Any
 """An Arrow column, a tensor, a NumPy array, or a list of values."""
 

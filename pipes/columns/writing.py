@@ -13,17 +13,6 @@ from .kinds import is_tensor
 from .tensors import tensor_of
 from .to_arrow import batch_of
 
-__all__ = [
-    "Arrays",
-    "arrays_of",
-    "bytes_in",
-    "columns_of_rows",
-    "fitted",
-    "fitted_arrays",
-    "table_of",
-    "types_in",
-]
-
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
 _ADVICE = "give all rows one type before they come here: rows as .dataframe(dtype=…) does, batches by a cast"

@@ -15,8 +15,6 @@ from ...errors.secrets import without_secrets
 from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import ClosedWhenDropped, can_seek, stream_over
 
-__all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
-
 _CHUNK = 2**17
 """Bytes read or decompressed at once."""
 

@@ -15,8 +15,6 @@ from ...storage.streaming.streams import expect_bytes
 from .images import as_png, is_picture
 from .tenbin import to_tenbin
 
-__all__ = ["encoded"]
-
 
 def encoded(extensions: str, value: Any) -> bytes:
     """Return a value as the bytes of a file, which `routed_decode` decodes again; the last of its extensions decides.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["EXTENSIONS", "IMAGES", "SOUNDS", "VIDEOS"]
-
 _OF_IMAGES = "png jpg jpeg jpe jfif bmp gif tif tiff webp pbm pgm pnm ppm"
 _OF_VIDEOS = "mp4 m4v mov mkv webm avi mpg mpeg ogv wmv"
 _OF_SOUNDS = "wav flac mp3 ogg oga opus m4a aac aiff"

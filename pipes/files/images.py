@@ -18,21 +18,6 @@ import torch
 
 from ...registry import expect_whole
 
-__all__ = [
-    "DECODERS",
-    "Pixels",
-    "Size",
-    "as_png",
-    "expect_decoder",
-    "expect_size",
-    "faster_decoding",
-    "is_picture",
-    "opened_image",
-    "pillow_image",
-    "pixels_of",
-    "usable",
-]
-
 Pixels = npt.NDArray[np.uint8]
 """Height × width × channels."""
 

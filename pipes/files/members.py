@@ -23,8 +23,6 @@ from ...storage.objects import LARGE
 from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import can_seek, is_damage
 
-__all__ = ["Member", "MemberPath", "OpenArchive", "inner_path", "seekable"]
-
 R = TypeVar("R")
 
 _PIECE = 2**20

@@ -13,8 +13,6 @@ import numpy as np
 from ...storage.streaming.decompression_limit import MAX_BYTES, expect_within_limit
 from ...storage.streaming.zips import opened_part, opened_zip, raising_bad_zip
 
-__all__ = ["arrays_in", "is_npy"]
-
 _AS_NUMPY_WRITES = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression methods of an npz. Others decompress in unbounded pieces."""
 

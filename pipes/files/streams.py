@@ -10,14 +10,6 @@ from typing import IO, Any
 from ...registry import close
 from ...storage.streaming.decompression_limit import TooLarge
 
-__all__ = [
-    "bounded_lines",
-    "close_parts",
-    "path_and",
-    "path_and_content",
-    "path_and_stream",
-]
-
 
 def path_and(what: str, item: object) -> tuple[Any, Any]:
     """Return the parts of a (path, content) pair; raise TypeError for other items."""

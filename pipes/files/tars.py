@@ -15,8 +15,6 @@ from ...storage.streaming.decompression_limit import MAX_BYTES, TooLarge, expect
 from ...storage.streaming.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start
 
-__all__ = ["HEADER_BYTES", "MODES", "OtherMembers", "Tar", "opened_tar"]
-
 HEADER_BYTES = 2**20
 """Default maximum bytes of a file's header. Names have up to a few thousand."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["from_tenbin", "to_tenbin"]
-
 _MARK = b"~TenBin~"
 _PADDED_TO = 64
 _TYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")

@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["Clips", "SoundTrack", "codec", "end_of", "frames_of", "raising_os_error", "sound_of"]
-
 _MEND = (
     'pip install "penstock[video]" for torch 2.11 or later, and install ffmpeg with its shared libraries, as by '
     "apt-get install ffmpeg"

@@ -10,8 +10,6 @@ from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
 from ..bases.listers_and_openers import Opener, check_length, promised
 
-__all__ = ["AISFileLister", "AISFileLoader"]
-
 
 @functional_datapipe("list_files_by_ais")
 class AISFileLister(IterDataPipe[str]):

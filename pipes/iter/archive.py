@@ -21,8 +21,6 @@ from ..files.members import Member, MemberPath, OpenArchive, inner_path, seekabl
 from ..files.streams import close_parts, path_and_stream
 from ..files.tars import HEADER_BYTES, MODES, OtherMembers, opened_tar
 
-__all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
-
 R = TypeVar("R")
 
 _ENCRYPTED = 0x1

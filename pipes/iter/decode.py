@@ -26,21 +26,6 @@ from ..files.numpy_files import arrays_in, is_npy
 from ..files.tenbin import from_tenbin
 from ..files.videos import frames_of, raising_os_error, sound_of
 
-__all__ = [
-    "Handler",
-    "ImageDecoder",
-    "RoutedDecoder",
-    "decode_audio",
-    "decode_json",
-    "decode_number",
-    "decode_numpy",
-    "decode_text",
-    "decode_torch",
-    "decode_video",
-    "default_handlers",
-    "extension_extract_fn",
-]
-
 Handler = Callable[[str, bytes], Any]
 """A function of an extension and the bytes of a file. It returns the value, or None for extensions it does not
 handle."""

@@ -23,8 +23,6 @@ from ..files.members import Member, OpenArchive, seekable
 from ..files.streams import path_and_stream
 from ..files.tars import opened_tar
 
-__all__ = ["CompressionType"]
-
 
 class CompressionType(enum.StrEnum):
     """The values of `file_type` of `decompress`."""

@@ -22,8 +22,6 @@ from ...workers.threads import Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 
-__all__ = ["FileCacher"]
-
 _COUNTS = ("hits", "misses", "evictions", "corrupt", "uncached")
 
 

@@ -13,8 +13,6 @@ from ...storage.streaming.streams import checked_path, is_binary, stream_over
 from ..bases.listers_and_openers import Lister, Opener, Roots, check_length, files_in, matches, promised
 from ..files.streams import path_and_stream
 
-__all__ = ["FileLister", "FileOpener", "StreamReader"]
-
 
 @functional_datapipe("list_files")
 class FileLister(Lister):

@@ -19,8 +19,6 @@ from ...storage.streaming.streams import checked_path, stream_over
 from ...storage.web import DRIVE_HOSTS, new_session
 from ..bases.listers_and_openers import Opener
 
-__all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
-
 Timeout = float | tuple[float | None, float | None] | None
 
 _NO_SUCH_RANGE = 416

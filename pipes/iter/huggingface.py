@@ -10,8 +10,6 @@ from ...errors.optional import require
 from ...errors.secrets import Options
 from ...registry import IterDataPipe, OnError, functional_datapipe, own
 
-__all__ = ["HuggingFaceHubReader"]
-
 
 @functional_datapipe(None)
 class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):

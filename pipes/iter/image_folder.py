@@ -16,8 +16,6 @@ from ..bases.drawing import Shuffling, in_random_order
 from ..bases.listers_and_openers import Roots
 from .list_tables import TableFileLister
 
-__all__ = ["ImageFolderLister", "ImageFolderShuffler", "LabelledFile"]
-
 
 class LabelledFile(NamedTuple):
     """A file, and the number of its class."""

@@ -16,8 +16,6 @@ from ...storage.writing import open_in_folder, write_whole
 from ..bases.listers_and_openers import Lister, Opener, Roots, matches
 from .save import ItemSaver
 
-__all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]
-
 
 class _WithPathManager:
     """The base of operators that use a path manager."""

@@ -24,8 +24,6 @@ from ...storage.streaming.streams import text_over
 from ..bases.input_columns import check_function
 from ..files.streams import bounded_lines, close_parts, path_and, path_and_stream
 
-__all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
-
 
 class StreamParser(IterDataPipe[Any]):
     """Yield the parts of one stream after another: the base of the stream parsers."""

@@ -23,8 +23,6 @@ from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values
 from ..files.extensions import EXTENSIONS
 
-__all__ = ["TableFileLister"]
-
 _LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 
 

@@ -19,8 +19,6 @@ from ...state.seeds import PassPath
 from ...state.step_text import step
 from ..bases.chain_node import ChainNode
 
-__all__ = ["NodeReader"]
-
 T = TypeVar("T")
 
 _MOST_EPOCHS = 10_000

@@ -8,8 +8,6 @@ from typing import TypeVar
 from ...registry import IterDataPipe, Provenance, Tally, functional_datapipe, own, provenance_of
 from ..bases.progress_bar import losses_and_waits, with_bar
 
-__all__ = ["ProgressReporter"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ...registry import functional_datapipe
 from ..bases.rows.column_reader import ColumnReader
 
-__all__ = ["CsvReader", "IpcReader", "JsonReader", "OrcReader", "ParquetReader"]
-
 
 @functional_datapipe("read_parquet")
 class ParquetReader(ColumnReader):

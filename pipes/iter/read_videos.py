@@ -17,8 +17,6 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ..files.videos import Clips, SoundTrack, codec, end_of, frames_of, sound_of
 
-__all__ = ["VideoReader"]
-
 
 @functional_datapipe("read_videos")
 class VideoReader(IterDataPipe[dict[str, Any]]):

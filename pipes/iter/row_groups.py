@@ -15,8 +15,6 @@ from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
 from ..columns.origins import FilePart, RowGroup, origin_of
 
-__all__ = ["RowGroupLister", "RowGroupShuffler"]
-
 _FOOTERS_AT_ONCE = 8
 """The default number of footers read at once."""
 

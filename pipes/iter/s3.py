@@ -25,8 +25,6 @@ from ..bases.ahead.tuning import DERIVED
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.listers_and_openers import check_length, matches, promised
 
-__all__ = ["S3FileLister", "S3FileLoader"]
-
 LOADS_PER_PLACE = 2
 """Objects in flight per concurrent load: the oldest may take longer than others."""
 _MOST_WORKERS = 64

@@ -17,12 +17,6 @@ from ..bases.one_to_one import OneToOne
 from ..bases.progress_bar import BAR_AFTER, losses_and_waits, with_bar
 from ..files.streams import path_and
 
-__all__ = [
-    "FSSpecSaver",
-    "ItemSaver",
-    "Saver",
-]
-
 
 class ItemSaver(OneToOne[str]):
     """Write the second part of each item to the file that the first part names: the base of the savers.

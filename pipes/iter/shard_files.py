@@ -20,8 +20,6 @@ from ..columns.origins import FilePart, Origin, RowGroup, origin_of
 from ..columns.text_formats import BLOCK_SIZE, TEXT
 from .shard import ShardingFilter
 
-__all__ = ["FileSharder"]
-
 _AT_ONCE = 8
 """Files that are looked at at once."""
 

@@ -17,11 +17,6 @@ from ...storage.streaming.commands import open_command
 from ...storage.streaming.streams import checked_path, is_binary
 from ..bases.listers_and_openers import Lister, Opener, Roots, files_in, matches
 
-__all__ = [
-    "FSSpecFileLister",
-    "FSSpecFileOpener",
-]
-
 
 @functional_datapipe("list_files_by_fsspec")
 class FSSpecFileLister(Lister):

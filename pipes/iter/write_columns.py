@@ -19,8 +19,6 @@ from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
 from ..columns.to_arrow import rows_in
 from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in
 
-__all__ = ["NumpyWriter", "ParquetWriter"]
-
 _ROW_GROUP = 2**26
 """The size of a row group in memory, in bytes."""
 

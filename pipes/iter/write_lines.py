@@ -16,8 +16,6 @@ from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
 from ..columns.tensors import tensor_of
 
-__all__ = ["CSVWriter", "JSONWriter"]
-
 
 @functional_datapipe("write_csv")
 class CSVWriter(TableWriter):

@@ -17,8 +17,6 @@ from ..files.encoding import encoded
 from ..files.members import inner_path
 from .webdataset import key_and_suffix
 
-__all__ = ["TarWriter"]
-
 
 @functional_datapipe("write_tar")
 class TarWriter(ShardWriter):

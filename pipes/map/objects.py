@@ -21,8 +21,6 @@ from ..bases.arguments import expect_urls
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NamedObject", "ObjectReader"]
-
 R = TypeVar("R")
 
 

@@ -26,8 +26,6 @@ from ..files.members import inner_path
 from ..files.tars import OtherMembers, opened_tar
 from ..iter.webdataset import key_and_suffix
 
-__all__ = ["TarReader"]
-
 _START = 512
 """Bytes that tell a tar from what is compressed: its first header."""
 

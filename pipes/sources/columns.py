@@ -16,8 +16,6 @@ from ..columns.arrow import pa, pc
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 
-__all__ = ["Paths", "files_of", "read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
-
 R = TypeVar("R", bound=ColumnReader)
 C = TypeVar("C", bound=Callable[..., Any])
 

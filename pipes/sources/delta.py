@@ -21,8 +21,6 @@ from ..columns.formats import ParquetFormat
 from ..columns.origins import Fragment
 from .table_versions import FragmentLister, FragmentReader, plain_schema, reading_fragments
 
-__all__ = ["DeltaLister", "read_delta"]
-
 _FEATURES = {"columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint"}
 _FEATURES |= {"vacuumProtocolCheck"}
 """The features of tables that are read; columns that are renamed by mapping are refused by themselves."""

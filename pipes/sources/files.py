@@ -16,8 +16,6 @@ from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from ..iter.read_videos import VideoReader
 from .columns import Paths, files_of
 
-__all__ = ["read_image_folder", "read_images", "read_numpy", "read_text", "read_videos"]
-
 
 @takes_old_names(max_workers="workers")
 @takes_only()

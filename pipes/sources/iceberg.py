@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema  # type: ignore[import-not-found, unused-ignore]
     from pyiceberg.table import FileScanTask, Table  # type: ignore[import-not-found, unused-ignore]
 
-__all__ = ["IcebergLister", "read_iceberg"]
-
 
 class IcebergLister(FragmentLister):
     """Yield the files of a snapshot of an Iceberg table: what `read_iceberg` begins with."""

@@ -19,8 +19,6 @@ from ..columns.formats import ColumnFormat
 from ..columns.origins import Fragment
 from .table_versions import ROWS, FragmentLister, FragmentReader, LibraryFormat, plain_schema, reading_fragments
 
-__all__ = ["LanceLister", "read_lance"]
-
 
 class LanceLister(FragmentLister):
     """Yield the fragments of a version of a Lance dataset: what `read_lance` begins with."""

@@ -15,8 +15,6 @@ from ..columns.to_arrow import array_of
 if TYPE_CHECKING:
     from ray.data import DataIterator, Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-__all__ = ["RayDatasetReader", "from_ray_dataset"]
-
 
 class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
     """Yield the blocks of a Ray Data dataset as record batches: what `from_ray_dataset` returns."""

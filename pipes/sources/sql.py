@@ -24,8 +24,6 @@ from ..columns.origins import Fragment
 from ..columns.schema import schema_of_text, schema_text
 from .table_versions import ROWS, FragmentLister, FragmentReader, LibraryFormat, plain_schema, reading_fragments
 
-__all__ = ["QueryLister", "read_sql"]
-
 RangeKey = int | float | str
 """A key in a state; those of other types are text, as SQL writes them."""
 

@@ -16,8 +16,6 @@ from ..columns.formats import StreamedFormat
 from ..columns.origins import Fragment
 from ..iter.shard import ShardingFilter
 
-__all__ = ["ROWS", "FragmentLister", "FragmentReader", "LibraryFormat", "plain_schema", "reading_fragments"]
-
 ROWS = 8192
 """The most rows of a part of a fragment that a library reads."""
 

@@ -24,8 +24,6 @@ from ..map.create import SequenceWrapper
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-__all__ = ["from_arrow", "from_items", "from_numpy", "from_pandas", "from_torch"]
-
 T = TypeVar("T")
 
 

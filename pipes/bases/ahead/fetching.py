@@ -9,8 +9,6 @@ from typing import Any, ClassVar, TypeVar
 from ....registry import MapDataPipe, add_error_context
 from ....state.graph import sources_of
 
-__all__ = ["FetchItems", "Fetching", "fetch_items", "fetcher"]
-
 T = TypeVar("T")
 FetchItems = Callable[[list[Any]], Sequence[T]]
 

@@ -10,8 +10,6 @@ from ....registry import IterDataPipe, MapDataPipe, walk
 from ....state.graph import is_one_of_several
 from ....workers.reading import Reader
 
-__all__ = ["reader_of"]
-
 
 def reader_of(source: IterDataPipe[Any], capacity: int) -> Reader[Any]:
     """Return a thread, not yet started, to read the items of a source up to `capacity` items ahead."""

@@ -15,8 +15,6 @@ import psutil  # type: ignore[import-untyped]
 from ....errors.checks import AUTO
 from ..sizes import size_of
 
-__all__ = ["DERIVED", "FIRST_ROOM", "FIRST_WORKERS", "MOST_THREADS", "Setting", "Tuner"]
-
 T = TypeVar("T")
 
 MOST_THREADS = 32

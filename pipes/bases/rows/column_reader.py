@@ -31,8 +31,6 @@ from .cuts_batches import CutsBatches
 from .one_schema import OneSchema, all_items
 from .parts import ReadsParts
 
-__all__ = ["BATCH_SIZE", "ColumnOptions", "ColumnReader"]
-
 BATCH_SIZE = 65536
 """Default maximum rows of a batch."""
 

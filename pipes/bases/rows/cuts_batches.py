@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from ...columns.batch_rows import pieces, sliced
 
-__all__ = ["CutsBatches"]
-
 
 class CutsBatches:
     """Base of operators that cut batches: the next step may convert batches before the cut."""

@@ -12,8 +12,6 @@ from ...columns.batch_rows import as_batch
 from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch
 from ...columns.to_arrow import rows_in
 
-__all__ = ["RowGatherer", "are_rows", "out_of_batch"]
-
 _GATHERED = "rows that came one by one"
 """The name of the only column of a batch of loose rows."""
 

@@ -14,8 +14,6 @@ from ...columns.arrow import pa
 from ...columns.files import first_difference
 from ...columns.schema import schema_of_text, schema_text
 
-__all__ = ["OneSchema", "all_items"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from ....workers.reading import Readers
 from ...columns.files import ColumnFile
 from ..ahead.works_ahead import until_error
 
-__all__ = ["ReadsParts"]
-
 R = TypeVar("R")
 
 

@@ -13,8 +13,6 @@ from .generation import Generation, Queue
 if TYPE_CHECKING:
     from .splitter import Splitter
 
-__all__ = ["Branch"]
-
 T = TypeVar("T")
 
 

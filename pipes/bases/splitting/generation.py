@@ -11,8 +11,6 @@ from typing import Any
 
 from ....state.seeds import PassPath
 
-__all__ = ["Entry", "Generation", "Queue"]
-
 Entry = tuple[int, Any]
 """A number and its item."""
 

@@ -28,8 +28,6 @@ from ....state.sources import SourceLink
 from .branch import Branch
 from .generation import Entry, Generation, Queue
 
-__all__ = ["Branch", "Forking", "Splitter"]
-
 if TYPE_CHECKING:  # Python 3.11 has no defaults of type variables
     from typing_extensions import TypeVar
 

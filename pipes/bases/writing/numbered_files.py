@@ -16,8 +16,6 @@ from ....storage.reading import read_whole
 from ....storage.writing import remove_file
 from ...files.extensions import EXTENSIONS
 
-__all__ = ["NumberedFiles"]
-
 _NAME_IN_FOLDER = "part-{shard:05d}"
 
 

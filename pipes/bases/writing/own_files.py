@@ -15,8 +15,6 @@ from ....storage.addresses import parts_of
 from ..listers_and_openers import matches
 from .numbered_files import NumberedFiles
 
-__all__ = ["step_that_reads"]
-
 
 def step_that_reads(files: NumberedFiles, source: DataPipe, options: Mapping[str, Any]) -> tuple[DataPipe, str] | None:
     """Return a step before a writer that lists or reads files like the writer's where it writes, and their address.

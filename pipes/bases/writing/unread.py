@@ -8,8 +8,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
-__all__ = ["Unread"]
-
 
 class _Forks:
     """The number of forks of this process: a child may read what the parent drops."""

@@ -20,8 +20,6 @@ from ...columns.to_arrow import by_fields, rows_in
 from ...columns.writing import bytes_in, columns_of_rows, fitted, table_of
 from .write_shards import BYTES_PER_FILE, Mode, ShardWriter
 
-__all__ = ["RowWriter", "TableWriter"]
-
 P = TypeVar("P")
 Numbered = tuple[int, Any]
 """The number of an item in the pass, and the item."""

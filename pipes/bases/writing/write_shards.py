@@ -21,8 +21,6 @@ from .numbered_files import NumberedFiles
 from .own_files import step_that_reads
 from .unread import Unread
 
-__all__ = ["BYTES_PER_FILE", "CountedFile", "Mode", "ShardWriter"]
-
 BYTES_PER_FILE = 2**27
 """The size of a file's data in memory, where no number of rows or samples is given."""
 
