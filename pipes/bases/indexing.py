@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, add_error_context
 from .ahead.fetching import Fetching
@@ -27,13 +27,7 @@ class Renumbered(Fetching[T]):
     keeps_schema = True
     source: MapDataPipe[T]
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> T: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

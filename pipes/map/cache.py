@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ...state.seeds import seeds_of
@@ -40,13 +40,7 @@ class InMemoryCacheHolder(Fetching[T]):
     def __init__(self, source: MapDataPipe[T]) -> None:
         self.source = source
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> T: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

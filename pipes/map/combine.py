@@ -43,13 +43,7 @@ class Zipper(Fetching[R]):
         expect_pipes("Zipper", sources, TorchMapDataPipe)
         self.sources = sources
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[R]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> R: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)
@@ -92,13 +86,7 @@ class Concater(Fetching[T]):
         expect_pipes("Concater", sources, TorchMapDataPipe)
         self.sources = sources
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> T: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

@@ -6,13 +6,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ...errors.notes import describe_item
-from ...registry import IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import IterDataPipe, OnError, add_error_context, functional_datapipe
 from ...state.graph import let_steps_nest
 from ...state.seeds import FIRST_PASS, seeds_of
 from ...state.sources import SourceLink
+from ..bases.ahead.fetching import Fetching
 from ..bases.input_columns import check_function
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ _PAIRS_AT_A_TIME = 1024
 
 
 @functional_datapipe("to_map_datapipe", on=IterDataPipe)
-class IterToMapConverter(MapDataPipe[T]):
+class IterToMapConverter(Fetching[T]):
     """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
 
     The first access to an item or the length reads the complete stream into memory. It is read again where its random
@@ -57,13 +58,7 @@ class IterToMapConverter(MapDataPipe[T]):
         self.key_value_fn = key_value_fn
         self.handle_errors(on_error)
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> T: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from torch.utils.data import Dataset
 
-from ...registry import MapDataPipe, add_error_context, functional_datapipe
+from ...registry import add_error_context, functional_datapipe
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import how_to_make
@@ -49,13 +49,7 @@ class SequenceWrapper(Fetching[T]):
         self.sequence = _copy_of_sequence(sequence) if deepcopy else sequence
         self.deepcopy = deepcopy
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> T: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

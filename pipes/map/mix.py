@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ...state.foreign import TorchMapDataPipe
@@ -46,13 +46,7 @@ class Mixer(Fetching[T]):
         self.sources = sources
         self.weights = None if weights is None else [*map(float, weights)]
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> T: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

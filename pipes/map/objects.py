@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, MapDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, OnError, add_error_context, expect_whole, functional_datapipe
 from ...storage.addresses import address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
@@ -121,13 +121,7 @@ class ObjectReader(Fetching[R]):
         self.error_policy = ErrorPolicy(trying_again(on_error), can_skip=False)
         self.storage_options = Options(storage_options)
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[R]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> R: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

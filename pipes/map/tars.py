@@ -8,13 +8,13 @@ import operator
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
-from typing import IO, Any, NamedTuple, overload
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from ...errors.notes import add_note
 from ...errors.secrets import Options, stream_name
-from ...registry import MapDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
+from ...registry import OnError, add_error_context, expect_whole, functional_datapipe
 from ...storage.clients import timeouts
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
@@ -85,13 +85,7 @@ class TarReader(Fetching[dict[str, Any]]):
         self.storage_options = Options(storage_options)
         self._made: _Index | None = None
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[dict[str, Any]]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> dict[str, Any]: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, OnError, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import Fetching
@@ -44,13 +44,7 @@ class Mapper(Fetching[R]):
         self.fn = fn
         self.handle_errors(on_error, can_skip=False)
 
-    @overload
-    def __getitem__(self, index: slice) -> MapDataPipe[R]: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> R: ...
-
-    def __getitem__(self, index: Any) -> Any:
+    def _item(self, index: Any) -> Any:
         try:
             if type(index) is slice:
                 return self._sliced(index)

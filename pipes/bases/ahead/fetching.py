@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from ....registry import MapDataPipe, add_error_context
 from ....state.graph import sources_of
@@ -16,14 +16,30 @@ FetchItems = Callable[[list[Any]], Sequence[T]]
 class Fetching(MapDataPipe[T]):
     """Give several items by one call where all sources can: the base of map-style operators.
 
-    `__getitems__` exists only then: torch's loaders and `batch` use it where it exists. A subclass defines `_fetch`,
-    which gets items by the `__getitems__` of its sources. A subclass with its own `__getitem__` needs its own `_fetch`.
+    A subclass defines `_item`, which becomes its `__getitem__`, without a call in between: type checkers know it from
+    here. It gives a slice by `_sliced`, and adds notes to errors.
+
+    `__getitems__` exists where all sources have it: torch's loaders and `batch` use it then. A subclass defines
+    `_fetch`, which gets items by the `__getitems__` of its sources. A subclass with its own `__getitem__` needs its own
+    `_fetch`.
     """
 
     _fetches: ClassVar[bool] = False
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, index: slice) -> MapDataPipe[T]: ...
+
+        @overload
+        def __getitem__(self, index: Any) -> T: ...
+
+        def __getitem__(self, index: Any) -> Any: ...
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "_item" in vars(cls):
+            cls.__getitem__ = vars(cls)["_item"]  # type: ignore[method-assign]
         if "__getitem__" in vars(cls):
             cls._fetches = "_fetch" in vars(cls)
 
