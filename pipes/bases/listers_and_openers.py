@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, ClassVar, NoReturn
 
 from ...registry import IterDataPipe, OnError
@@ -112,13 +112,6 @@ class Opener(OneToOne[tuple[str, IO[Any]]]):
     def __init__(self, source: IterDataPipe[str], on_error: OnError) -> None:
         self.source = source
         self.handle_errors(on_error)
-
-    def _open(self, item: Any) -> tuple[str, IO[Any]]:
-        """Return the path or URL of an item, and the stream."""
-        raise NotImplementedError(f"{type(self).__name__} must define _open")
-
-    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
-        return self._open
 
     def __len__(self) -> int:
         return self.length if self.length >= 0 else super().__len__()

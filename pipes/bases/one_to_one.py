@@ -25,8 +25,12 @@ class OneToOne(IterDataPipe[R]):
         return found if found is None or self.keeps_rows else found.changed()
 
     def _function(self) -> Callable[[Any], R]:
-        """Return the function of one item."""
-        raise NotImplementedError(f"{type(self).__name__} must define _function")
+        """Return the function of one item, by default `_output`."""
+        return self._output
+
+    def _output(self, item: Any) -> R:
+        """Return what is made of an item."""
+        raise NotImplementedError(f"{type(self).__name__} must define _output, or _function")
 
     def __iter__(self) -> Iterator[R]:
         function = self.error_policy.wrap(self._function())

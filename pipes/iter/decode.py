@@ -295,10 +295,7 @@ class RoutedDecoder(OneToOne[Any]):
                 check_function("a handler", handler, ("extension", "data"))
                 self._handlers.append(handler)
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._decode
-
-    def _decode(self, item: Any) -> Any:
+    def _output(self, item: Any) -> Any:
         if isinstance(item, Mapping):
             return self._decode_sample(item)
         if isinstance(item, (tuple, list)) and len(item) == 2:

@@ -115,10 +115,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
         self.max_bytes = max_bytes
         self.handle_errors(on_error, can_retry=False)
 
-    def _function(self) -> Callable[[Any], tuple[str, Any]]:
-        return self._open
-
-    def _open(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:
+    def _output(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:
         path, stream = path_and_stream(item)
         name = checked_path(path)
         try:
@@ -166,8 +163,8 @@ class _SuffixLoader(Decompressor):
         super().__init__(source, self.kind, max_bytes=max_bytes, on_error=on_error)
         self.length = check_length(length)
 
-    def _open(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:
-        path, stream = super()._open(item)
+    def _output(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:
+        path, stream = super()._output(item)
         return path.removesuffix(self.suffix), stream
 
     def __len__(self) -> int:

@@ -172,10 +172,7 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
         self.source = source
         self.column_names = column_names
 
-    def _function(self) -> Callable[[Any], dict[Any, list[Any]]]:
-        return self._columns
-
-    def _columns(self, batch: Iterable[Any]) -> dict[Any, list[Any]]:
+    def _output(self, batch: Iterable[Any]) -> dict[Any, list[Any]]:
         in_order = () if isinstance(self.column_names, Set) else self.column_names or ()
         rows = [row if type(row) is dict else _as_dict(row, in_order) for row in batch]
         names = in_order or sorted(self.column_names or (), key=repr)  # of a set, the same order in each process

@@ -97,7 +97,7 @@ class FileOpener(Opener):
         self.encoding = encoding
         self.length = check_length(length)
 
-    def _open(self, path: str | os.PathLike[str]) -> tuple[str, IO[Any]]:
+    def _output(self, path: str | os.PathLike[str]) -> tuple[str, IO[Any]]:
         name = checked_path(path)
         text = None if is_binary(self.mode) else {"encoding": self.encoding}
         return name, stream_over(io.FileIO(name), name, text)

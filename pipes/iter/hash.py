@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from ...registry import IterDataPipe, OnError, close, functional_datapipe
@@ -52,10 +52,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
         self.rewind = rewind
         self.handle_errors(on_error, can_retry=False)
 
-    def _function(self) -> Callable[[Any], tuple[str, Any]]:
-        return self._checked
-
-    def _checked(self, item: tuple[str, Any]) -> tuple[str, Any]:
+    def _output(self, item: tuple[str, Any]) -> tuple[str, Any]:
         path, content = path_and_content(item, "a content")
         name = checked_path(path)
         try:

@@ -109,7 +109,7 @@ class IoPathFileOpener(Opener, _WithPathManager):
         self._set_path_manager(pathmgr, handler)
         self.mode = mode
 
-    def _open(self, item: Any) -> tuple[str, IO[Any]]:
+    def _output(self, item: Any) -> tuple[str, IO[Any]]:
         path = checked_path(item)
         file = in_plain_words(path, self._manager.open, path, "rb")
         return path, stream_over(file, path, None if is_binary(self.mode) else {})

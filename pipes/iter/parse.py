@@ -148,10 +148,7 @@ class JsonParser(OneToOne[tuple[str, Any]]):
         self.kwargs = kwargs
         self.handle_errors(on_error, can_retry=False)
 
-    def _function(self) -> Callable[[Any], tuple[str, Any]]:
-        return self._parse
-
-    def _parse(self, item: Any) -> tuple[str, Any]:
+    def _output(self, item: Any) -> tuple[str, Any]:
         path, stream = path_and_stream(item)
         try:
             content = stream.read()

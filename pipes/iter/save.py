@@ -73,10 +73,7 @@ class ItemSaver(OneToOne[str]):
     def _binary_mode(self) -> str:
         return "ab" if "a" in self.mode else "wb"
 
-    def _function(self) -> Callable[[Any], str]:
-        return self._save
-
-    def _save(self, item: Any) -> str:
+    def _output(self, item: Any) -> str:
         place, data = path_and("data", item)
         path = checked_path(place if self.filepath_fn is None else self.filepath_fn(place))
         self._write(path, self._as_bytes(data))  # encoded before opening, so a failure leaves no file

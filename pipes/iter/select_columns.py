@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...registry import IterDataPipe, functional_datapipe
@@ -26,10 +26,7 @@ class _ColumnChooser(OneToOne[Any]):
         """Return the schema of the items of a source with some schema."""
         return schema_with(schema, self._names(schema.names))
 
-    def _function(self) -> Callable[[Any], Any]:
-        return self._chosen
-
-    def _chosen(self, item: Any) -> Any:
+    def _output(self, item: Any) -> Any:
         batch = as_batch(item)
         chosen = self._names(names_of(batch))
         if isinstance(batch, dict):

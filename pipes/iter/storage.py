@@ -112,7 +112,7 @@ class FSSpecFileOpener(Opener):
         self.allow_commands = allow_commands
         self.storage_options = Options(storage_options, **kwargs)
 
-    def _open(self, url: Any) -> tuple[str, IO[Any]]:
+    def _output(self, url: Any) -> tuple[str, IO[Any]]:
         url = checked_path(url)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
