@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from ...errors.checks import takes_only
-from ...registry import OnError
+from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
-from ...storage.streaming.decompression_limit import LINE_BYTES, MAX_BYTES
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from ..iter.read_videos import VideoReader
 from .columns import Paths, files_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-@takes_old_names(max_workers="workers")
-@takes_only()
-def read_images(
-    paths: Paths,
-    include_paths: bool = False,
-    *,
-    mode: Literal["L", "RGB", "RGBA"] = "RGB",
-    decoder: str = "auto",
-    size: Size | None = None,
-    workers: int | Literal["auto"] = 8,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
-) -> ImageReader:
+
+def _of_files(
+    reader: Callable[Concatenate[IterDataPipe[str], P], R], kind: str
+) -> Callable[[Callable[[], None]], Callable[Concatenate[Paths, P], R]]:
+    """Let a function, which has the docstring alone, take the arguments of a reader, with paths as its source."""
+    kind_of_reader: Any = reader  # a class
+
+    def decorate(documented: Callable[[], None]) -> Callable[Concatenate[Paths, P], R]:
+        def read(paths: Paths, *args: P.args, **kwargs: P.kwargs) -> R:
+            common: Any = {name: kwargs[name] for name in ("storage_options", "on_error") if name in kwargs}
+            return reader(files_of(paths, kind, **common).sharding_filter(), *args, **kwargs)
+
+        made: Any = functools.update_wrapper(read, documented)
+        first = inspect.Parameter("paths", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="Paths")
+        _, *others = inspect.signature(reader).parameters.values()
+        made.__signature__ = inspect.Signature([first, *others], return_annotation=kind_of_reader.__name__)
+        return takes_old_names(**kind_of_reader._old_names)(takes_only()(made))
+
+    return decorate
+
+
+@_of_files(ImageReader, "images")
+def read_images() -> None:
     """Return a chain that yields a dict with the `"image"` of each file, a tensor.
 
     The chain is `list_table_files`, `sharding_filter`, `read_images`. `paths` is the path or URL of a file, of a folder
@@ -44,16 +57,6 @@ def read_images(
     >>> [row["image"].shape for row in ps.read_images(folder)]
     [torch.Size([3, 2, 4])]
     """
-    return ImageReader(
-        files_of(paths, "images", storage_options, on_error).sharding_filter(),
-        include_paths,
-        mode=mode,
-        decoder=decoder,
-        size=size,
-        workers=workers,
-        storage_options=storage_options,
-        on_error=on_error,
-    )
 
 
 @takes_only()
@@ -109,17 +112,8 @@ def read_image_folder(
     )
 
 
-@takes_only()
-def read_text(
-    paths: Paths,
-    include_paths: bool = False,
-    *,
-    encoding: str = "utf-8",
-    drop_empty_lines: bool = True,
-    max_bytes: int = LINE_BYTES,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
-) -> TextReader:
+@_of_files(TextReader, "text")
+def read_text() -> None:
     r"""Return a chain that yields a dict with the `"text"` of each line of text files.
 
     `paths` are as for `ps.read_images`, and the other arguments as for the method `read_text`. Readers share the
@@ -133,28 +127,10 @@ def read_text(
     >>> list(ps.read_text(folder))
     [{'text': 'one'}, {'text': 'two'}]
     """
-    return TextReader(
-        files_of(paths, "text", storage_options, on_error).sharding_filter(),
-        include_paths,
-        encoding=encoding,
-        drop_empty_lines=drop_empty_lines,
-        max_bytes=max_bytes,
-        storage_options=storage_options,
-        on_error=on_error,
-    )
 
 
-@takes_old_names(max_workers="workers")
-@takes_only()
-def read_numpy(
-    paths: Paths,
-    include_paths: bool = False,
-    *,
-    workers: int | Literal["auto"] = 8,
-    max_bytes: int = MAX_BYTES,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
-) -> NumpyReader:
+@_of_files(NumpyReader, "numpy")
+def read_numpy() -> None:
     """Return a chain that yields a record batch of each `.npy` and `.npz` file.
 
     `paths` are as for `ps.read_images`, and the other arguments as for the method `read_numpy`. Readers share the
@@ -168,29 +144,10 @@ def read_numpy(
     >>> [batch.to_pydict() for batch in ps.read_numpy(folder)]
     [{'data': [0, 1, 4]}]
     """
-    return NumpyReader(
-        files_of(paths, "numpy", storage_options, on_error).sharding_filter(),
-        include_paths,
-        workers=workers,
-        max_bytes=max_bytes,
-        storage_options=storage_options,
-        on_error=on_error,
-    )
 
 
-@takes_only()
-def read_videos(
-    paths: Paths,
-    include_paths: bool = False,
-    *,
-    frames: int | None = None,
-    seconds: float | None = None,
-    stride: int = 1,
-    drop_last: bool = False,
-    audio: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
-    on_error: OnError = "raise",
-) -> VideoReader:
+@_of_files(VideoReader, "videos")
+def read_videos() -> None:
     """Return a chain that yields a dict for each clip of videos: its frames, their times, and its sound with `audio`.
 
     `paths` are as for `ps.read_images`, and the other arguments as for the method `read_videos`. Readers share the
@@ -206,14 +163,3 @@ def read_videos(
     >>> [clip["video"].shape for clip in ps.read_videos(folder, frames=2, stride=2)]
     [torch.Size([2, 3, 16, 16]), torch.Size([1, 3, 16, 16])]
     """
-    return VideoReader(
-        files_of(paths, "videos", storage_options, on_error).sharding_filter(),
-        include_paths,
-        frames=frames,
-        seconds=seconds,
-        stride=stride,
-        drop_last=drop_last,
-        audio=audio,
-        storage_options=storage_options,
-        on_error=on_error,
-    )

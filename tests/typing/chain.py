@@ -65,6 +65,8 @@ assert_type(rows.schema().names, list[str])
 assert_type(rows.map_batches(len, batch_size=2, batch_format="torch", concurrency=2), ps.iter.BatchMapper)
 rows.map_batches(len, batch_format="tensors")  # type: ignore[arg-type]
 assert_type(rows.write_parquet("s3://bucket/table", mode="append").run(), dict[str, int])
+assert_type(ps.read_videos(["a.mp4"], frames=2), ps.iter.VideoReader)
+ps.read_text("a.txt", encodin="utf-8")  # type: ignore[call-arg]
 assert_type(numbers.limit(3).take_all(), list[int])
 assert_type(numbers.count(), int)
 assert_type(numbers.show(limit=1), None)
