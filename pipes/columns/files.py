@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import IO, Any
 
 from ...errors.notes import add_note
@@ -63,16 +64,16 @@ class ColumnFile:
         filter: str | pc.Expression | None = None,
         target: pa.Schema | None = None,
         known: pq.FileMetaData | pa.Schema | None = None,
-        options: Mapping[str, Any],
+        options: Mapping[str, Any] = MappingProxyType({}),
         storage: Mapping[str, Any],
         policy: ErrorPolicy,
-        retry: Retry | None,
-        among: set[ColumnFile],
+        retry: Retry | None = None,
+        among: set[ColumnFile] | None = None,
     ) -> None:
         self.origin = origin = origin_of(item)
         self._item = item
         self._kind = kind
-        self._among = among
+        self._among = among = set() if among is None else among
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
         self._target = target

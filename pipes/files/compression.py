@@ -8,6 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 from typing import IO, Any, NamedTuple
 
 from ...errors.optional import zstandard
@@ -148,33 +149,22 @@ class _Gunzip:
         return content
 
 
-def _bz2() -> Any:
-    from bz2 import BZ2Decompressor  # Python can be built without bz2 and lzma
-
-    return BZ2Decompressor()
-
-
-def _lzma() -> Any:
-    from lzma import LZMADecompressor
-
-    return LZMADecompressor()
-
-
-def _zstd() -> Any:
-    return zstandard().ZstdDecompressor()
-
-
+# Imported on use: Python can be built without bz2 and lzma.
 KINDS = {
     "gzip": _Kind(re.compile(rb"\x1f\x8b\x08"), (".gz", ".gzip", ".tgz"), _Gunzip),
     # After the block size comes the mark of the first block, or of the end.
-    "bz2": _Kind(re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), (".bz2", ".tbz", ".tbz2"), _bz2),
+    "bz2": _Kind(
+        re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
+        (".bz2", ".tbz", ".tbz2"),
+        lambda: import_module("bz2").BZ2Decompressor(),
+    ),
     # The older lzma format begins with its settings and the content size, which may be unknown.
     "lzma": _Kind(
         re.compile(rb"(?s)\xfd7zXZ\x00|\x5d\x00\x00(?!\x00\x00)..(\xff{8}|.{5}\x00{3})"),
         (".xz", ".lzma", ".txz"),
-        _lzma,
+        lambda: import_module("lzma").LZMADecompressor(),
     ),
-    "zstd": _Kind(re.compile(rb"\x28\xb5\x2f\xfd"), (".zst", ".zstd", ".tzst"), _zstd),
+    "zstd": _Kind(re.compile(rb"\x28\xb5\x2f\xfd"), (".zst", ".zstd", ".tzst"), lambda: zstandard().ZstdDecompressor()),
     "zip": _Kind(re.compile(rb"PK(\x03\x04|\x05\x06)"), (".zip",)),
     "tar": _Kind(re.compile(rb"(?s).{257}ustar"), (".tar",)),
 }

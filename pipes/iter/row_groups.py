@@ -78,7 +78,6 @@ class RowGroupLister(ReadsParts[RowGroup]):
             origin,
             "parquet",
             filter=self._filter,
-            options={},
             storage=self.storage_options,
             policy=self.error_policy,
             retry=self._retry,

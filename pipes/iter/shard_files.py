@@ -149,16 +149,7 @@ class FileSharder(ShardingFilter[Any]):
             return size
 
     def _number_of_parts(self, origin: Origin) -> int:
-        file = ColumnFile(
-            origin,
-            self.kind,
-            options={},
-            storage=self.storage_options,
-            policy=self.error_policy,
-            retry=None,
-            among=set(),
-        )
-        with closing(file):
+        with closing(ColumnFile(origin, self.kind, storage=self.storage_options, policy=self.error_policy)) as file:
             return len([*file.parts(0)]) if file.content.goes_on else 0
 
     def _parts_of(self, item: Any, sizes: Mapping[str, int], number: int) -> Iterator[Any]:

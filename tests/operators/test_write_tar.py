@@ -269,6 +269,7 @@ class OwnFilter(ps.IterDataPipe[Any]):
 
 TEMPLATES = ["", "a.tar", "{shard}.tar.gz", "{}.tar", "{part}-{shard}.tar", "{shard.tar"]
 TEMPLATES += ["{shard.real}.tar", "{shard}{shard}.tar", "{shard!r}.tar", "{shard:.0s}.tar", "{shard:06q}.tar"]
+TEMPLATES += ["{shard:x}.tar", "{shard:,}.tar", "{shard:6}.tar"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import string
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -17,6 +16,10 @@ from ....storage.writing import remove_file
 from ...files.extensions import EXTENSIONS
 
 _NAME_IN_FOLDER = "part-{shard:05d}"
+_TEMPLATE = re.compile(
+    r"(?P<before>(?:[^{}]|\{\{|\}\})*)\{shard(?::0(?P<digits>\d+)d?)?\}(?P<after>(?:[^{}]|\{\{|\}\})*)", re.DOTALL
+)
+"""A URL with the number of a file, perhaps with leading zeros; doubled braces are braces."""
 
 
 class NumberedFiles:
@@ -29,18 +32,23 @@ class NumberedFiles:
         self.in_plain_folder = bool(place) and not re.search(r"[{}]", place) and not place.endswith(suffixes)
         if self.in_plain_folder:
             place = f"{place}{'' if place.endswith('/') else '/'}{_NAME_IN_FOLDER}{suffixes[0]}"
-        _check_template(place, suffixes)
-        self._template = place
+        found = _TEMPLATE.fullmatch(place)
+        if found is None or not place.endswith(suffixes):
+            example = f"'s3://bucket/train-{{shard:06d}}{suffixes[0]}'"
+            raise ValueError(
+                f"url_template must have the number of a shard once, as {{shard}} or as in {example}, other braces "
+                f"doubled, and end in {' or '.join(suffixes)}, or be a folder, as in 's3://bucket/train/', and is "
+                f"{without_secrets(place)!r}"
+            )
         self._suffixes = suffixes
         self._index_prefix = index_prefix
-        texts, specs = zip(*((text, spec) for text, _, spec, _ in string.Formatter().parse(place)), strict=True)
-        at = next(at for at, spec in enumerate(specs) if spec is not None)  # doubled braces are texts of their own
-        self._before, self._spec, self._after = "".join(texts[: at + 1]), specs[at], "".join(texts[at + 1 :])
+        self._before, self._after = (found[part].replace("{{", "{").replace("}}", "}") for part in ("before", "after"))
+        self._digits = int(found["digits"] or 0)
         self.folder = self._before[: self._before.rfind("/") + 1]
 
     def url(self, number: int) -> str:
         """Return the URL of a file."""
-        return self._template.format(shard=number)
+        return f"{self._before}{number:0{self._digits}}{self._after}"
 
     def index_url(self, parts: int, part: int, first: int) -> str:
         """Return the URL of the index of one of several parts, whose files count from `first`."""
@@ -90,12 +98,9 @@ class NumberedFiles:
         if not (name.startswith(before) and name.endswith(self._after)):
             return None
         text = name[len(before) : len(name) - len(self._after)]
-        base = {"x": 16, "X": 16, "o": 8, "b": 2}.get(self._spec[-1:], 10)
-        try:
-            number = int(text.replace(",", ""), base)
-        except ValueError:
+        if not (text.isascii() and text.isdigit()):
             return None
-        return number if format(number, self._spec) == text else None
+        return int(text) if f"{int(text):0{self._digits}}" == text else None
 
     def _index(self, label: str) -> str:
         folder, slash, name = f"{self._before}{label}{self._after}".rpartition("/")
@@ -109,19 +114,3 @@ def _names_in(url: str, index: bytes) -> list[str]:
         raise ValueError(
             f"{without_secrets(url)} is not an index of a writer: remove it, or write to another folder"
         ) from error
-
-
-def _check_template(template: str, suffixes: tuple[str, ...]) -> None:
-    try:
-        fields = [
-            (name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None
-        ]
-        numbered = fields == [("shard", None)] and template.format(shard=1) != template.format(shard=2)
-    except (ValueError, LookupError):
-        numbered = False
-    if not numbered or not template.endswith(suffixes):
-        example = f"'s3://bucket/train-{{shard:06d}}{suffixes[0]}'"
-        raise ValueError(
-            f"url_template must have the number of a shard once, as in {example}, other braces doubled, and end in "
-            f"{' or '.join(suffixes)}, or be a folder, as in 's3://bucket/train/', and is {without_secrets(template)!r}"
-        )
