@@ -114,9 +114,9 @@ def progress_bar(
             thread.join()
 
 
-def with_bar(items: Iterable[T], what: str, count: Callable[[], int], sized: Any, **options: Any) -> Iterable[T]:
-    """Return the items of an iterable; while they are read, a `progress_bar` has the length of `sized` as its total."""
-    return _with_bar(items, what, count, sized, options) if is_watched() else items
+def with_bar(items: Iterable[T], what: str, count: Callable[[], int], sized: Any, **options: Any) -> Iterator[T]:
+    """Return an iterator over items; while they are read, a `progress_bar` has the length of `sized` as its total."""
+    return _with_bar(items, what, count, sized, options) if is_watched() else iter(items)
 
 
 def _with_bar(

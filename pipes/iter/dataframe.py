@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from ...errors.notes import add_note
@@ -12,6 +11,7 @@ from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
 from ..bases.arguments import expect_names
+from ..bases.striding import in_runs
 from ..columns.arrow import pa, pq
 from ..columns.formats import expect_all_rows
 from ..columns.to_arrow import listed
@@ -70,8 +70,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
     def __iter__(self) -> Iterator[pa.Table]:
         dtype = self.dtype if self.dtype_generator is None else self.dtype_generator()
         schema = _schema(dtype, self._columns)
-        rows = iter(self.source)
-        while batch := list(islice(rows, self.dataframe_size)):
+        for batch in in_runs(self.source, self.dataframe_size):
             yield _table(batch, self._columns, schema)
 
     def __len__(self) -> int:

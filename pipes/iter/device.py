@@ -10,6 +10,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory as _untyped_pin
 
 from ...registry import IterDataPipe, functional_datapipe, own
+from ..bases.same_items import SameItems
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ _WITH_STREAMS = ("cuda", "xpu")
 
 
 @functional_datapipe("pin_memory")
-class PinMemory(IterDataPipe[T]):
+class PinMemory(SameItems[T]):
     """Yield the items with their tensors copied into pinned memory, from which copies to a device are faster.
 
     The rules are those of torch: tensors in dicts, lists and tuples, and objects with a `pin_memory` method. Without an
@@ -37,8 +38,6 @@ class PinMemory(IterDataPipe[T]):
     [tensor([0., 0.])]
     """
 
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     in_main_process = True  # pinned memory cannot be shared between processes
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own
 from ...registry.sharding import part_read
+from ..bases.same_items import SameItems
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,7 +88,7 @@ class IndexAdder(_Numbering[dict[Any, Any]]):
 
 
 @functional_datapipe("set_length")
-class LengthSetter(IterDataPipe[T]):
+class LengthSetter(SameItems[T]):
     """Yield the items as they are, and set `len` to `length`.
 
     Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
@@ -100,8 +101,6 @@ class LengthSetter(IterDataPipe[T]):
     """
 
     traits = ("sets_length",)
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     broken_laws = {
         "len_is_exact": "the length is its user's word",

@@ -12,23 +12,22 @@ from ...errors.secrets import without_secrets
 from ...registry import (
     IterDataPipe,
     OnError,
-    Provenance,
     Skip,
     Tally,
     expect_whole,
     functional_datapipe,
     own,
-    provenance_of,
     require_end,
 )
 from ..bases.input_columns import Columns, check_function, taking_columns
+from ..bases.same_items import SameItems
 
 T = TypeVar("T")
 _logger = logging.getLogger("penstock")
 
 
 @functional_datapipe("filter")
-class Filter(IterDataPipe[T]):
+class Filter(SameItems[T]):
     """Yield the items for which `filter_fn(item)` is true.
 
     The truth of the result counts, as for the builtin `filter`: NumPy bools and tensors of one element work too. With
@@ -46,8 +45,6 @@ class Filter(IterDataPipe[T]):
     """
 
     traits = ("drops",)
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
 
     def __init__(
@@ -84,12 +81,9 @@ class Filter(IterDataPipe[T]):
     def at_end(self) -> None:
         require_end(self.source)
 
-    def provenance(self) -> Provenance | None:
-        return provenance_of(self.source)
-
 
 @functional_datapipe("header")
-class Header(IterDataPipe[T]):
+class Header(SameItems[T]):
     """Yield the first `limit` items, or all if it is None. No item after them is pulled.
 
     `len` is exact, so it raises TypeError where the length of the source is unknown.
@@ -100,8 +94,6 @@ class Header(IterDataPipe[T]):
     """
 
     traits = ("limits",)
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     given: Tally = own(Tally)
 
@@ -114,16 +106,13 @@ class Header(IterDataPipe[T]):
         left = None if self._limit is None else max(self._limit - self.given.items, 0)
         return self.given.follow(islice(self.source, left))
 
-    def provenance(self) -> Provenance | None:
-        return provenance_of(self.source)
-
     def __len__(self) -> int:
         length = len(self.source)
         return length if self._limit is None else min(length, self._limit)
 
 
 @functional_datapipe("until_error")
-class ErrorStopper(IterDataPipe[T]):
+class ErrorStopper(SameItems[T]):
     """Yield items until a step before fails, and end there, with a warning in the log of `penstock`.
 
     Take it where the rest of a stream is worth nothing once something has failed; `on_error="skip"` of a step leaves
@@ -137,8 +126,6 @@ class ErrorStopper(IterDataPipe[T]):
     [1, 2]
     """
 
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
 
     def __init__(
@@ -156,6 +143,3 @@ class ErrorStopper(IterDataPipe[T]):
             text = without_secrets("\n".join([f"{type(error).__name__}: {error}", *notes_of(error)]))
             self.error_policy.leave_out(text)
             _logger.warning("the stream ends at an error: %s", text)
-
-    def provenance(self) -> Provenance | None:
-        return provenance_of(self.source)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ...errors.checks import expect_seconds
 from ...registry import IterDataPipe, functional_datapipe, own
 from ...workers.ranks import AllRanks, expect_ranks
+from ..bases.same_items import SameItems
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ _NO_ITEM = object()
 
 
 @functional_datapipe("fullsync")
-class FullSync(IterDataPipe[T]):
+class FullSync(SameItems[T]):
     """Yield the items as long as every rank has one, so that all ranks end together, with the shortest.
 
     The ranks are those of `torch.distributed`. Before each item they exchange whether they have one, in a separate gloo
@@ -38,8 +39,6 @@ class FullSync(IterDataPipe[T]):
     [0, 1, 2]
     """
 
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False  # except the one dropped at the end
     in_main_process = True  # a worker is not a rank
     broken_laws = {

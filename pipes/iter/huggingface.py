@@ -60,8 +60,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     def _load(self, dataset: str) -> Any:
         options = {"streaming": True, **self.options}
         loaded = require("datasets", "datasets").load_dataset(path=dataset, **options)
-        if isinstance(loaded, dict):
-            if len(loaded) != 1:
-                raise ValueError(f"give the split to read, as in split={next(iter(loaded))!r}: there are {[*loaded]}")
-            [loaded] = loaded.values()
-        return loaded if options["streaming"] else loaded.to_iterable_dataset()
+        splits = [*loaded.values()] if isinstance(loaded, dict) else [loaded]
+        if len(splits) != 1:
+            raise ValueError(f"give the split to read, as in split={next(iter(loaded))!r}: there are {[*loaded]}")
+        return splits[0] if options["streaming"] else splits[0].to_iterable_dataset()

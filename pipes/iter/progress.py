@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from ...registry import IterDataPipe, Provenance, Tally, functional_datapipe, own, provenance_of
+from ...registry import IterDataPipe, Tally, functional_datapipe, own
 from ..bases.progress_bar import losses_and_waits, with_bar
+from ..bases.same_items import SameItems
 
 T = TypeVar("T")
 
 
 @functional_datapipe("progress")
-class ProgressReporter(IterDataPipe[T]):
+class ProgressReporter(SameItems[T]):
     """Yield the items as they are, and show a progress bar on a terminal or in a notebook.
 
     The bar has the number of items, their rate, the time left where the length is known, how many items the steps
@@ -27,8 +28,6 @@ class ProgressReporter(IterDataPipe[T]):
     [0, 1, 4]
     """
 
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     shows_progress = True
     _not_compared = ("description", "unit")
@@ -44,21 +43,16 @@ class ProgressReporter(IterDataPipe[T]):
     def __iter__(self) -> Iterator[T]:
         assert self._pass is not None
         tally, source, is_running = self.given, self.source, self._pass.is_running
-        return iter(
-            with_bar(
-                tally.follow(source),
-                self.description,
-                lambda: tally.items,
-                source,
-                unit=self.unit,
-                notes=lambda waiting: losses_and_waits(source.stats(), waiting),
-                is_running=is_running,
-                leave=None,
-            )
+        return with_bar(
+            tally.follow(source),
+            self.description,
+            lambda: tally.items,
+            source,
+            unit=self.unit,
+            notes=lambda waiting: losses_and_waits(source.stats(), waiting),
+            is_running=is_running,
+            leave=None,
         )
-
-    def provenance(self) -> Provenance | None:
-        return provenance_of(self.source)
 
     def __len__(self) -> int:
         return len(self.source)

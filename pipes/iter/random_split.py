@@ -16,6 +16,7 @@ from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own, walk
 from ...state.foreign import declares
+from ..bases.same_items import SameItems
 from .create import Sampler
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class _Split:
 
 
 @functional_datapipe("random_split")
-class RandomSplitter(IterDataPipe[T]):
+class RandomSplitter(SameItems[T]):
     """Give a list of pipes, one for each key in `weights`, that share out the items of the source at random.
 
     Every pass gives the same split, until `override_seed` sets another seed. Weights are scaled to add up to the length
@@ -58,8 +59,6 @@ class RandomSplitter(IterDataPipe[T]):
     """
 
     traits = ("drops",)
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     split_seed: Seed | None = own(None)
     """The seed of this pass."""

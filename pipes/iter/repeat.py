@@ -7,12 +7,13 @@ from itertools import chain, islice, repeat
 from typing import TypeVar
 
 from ...registry import IterDataPipe, expect_whole, functional_datapipe, own
+from ..bases.same_items import SameItems
 
 T = TypeVar("T")
 
 
 @functional_datapipe("cycle")
-class Cycler(IterDataPipe[T]):
+class Cycler(SameItems[T]):
     """Yield all items of the source `count` times over; without a count, for ever.
 
     Each time is a new pass: a shuffled source gives another order. The cycle ends at an empty pass, so a cycle of an
@@ -24,8 +25,6 @@ class Cycler(IterDataPipe[T]):
     """
 
     traits = ("cycles",)
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     begun: int = own(0)
     """How many passes over the source have begun."""
@@ -56,16 +55,13 @@ class Cycler(IterDataPipe[T]):
 
 
 @functional_datapipe("repeat")
-class Repeater(IterDataPipe[T]):
+class Repeater(SameItems[T]):
     """Yield each item `times` times before the next: the same object, not copies of it.
 
     >>> dp = IterableWrapper(range(3)).repeat(2)
     >>> list(dp)
     [0, 0, 1, 1, 2, 2]
     """
-
-    gives = "same"
-    keeps_schema = True
 
     def __init__(self, source: IterDataPipe[T], times: int) -> None:
         expect_whole("times", times)

@@ -25,6 +25,7 @@ from ...registry import (
 )
 from ...state.foreign import declared, declares
 from ...storage.addresses import LOCAL
+from ..bases.same_items import SameItems
 from ..columns.batch_rows import as_batch, sliced, taken
 from ..columns.rows_or_batches import gives_batches, is_table
 from ..columns.to_arrow import rows_in
@@ -40,12 +41,8 @@ _UNKNOWN_PLACE = (
 )
 
 
-class _RowCounter(IterDataPipe[T]):
+class _RowCounter(SameItems[T]):
     """Yield some of the rows of items or column batches: a base class, which tells the two apart."""
-
-    gives = "same"
-    keeps_schema = True
-    source: IterDataPipe[T]
 
     def _batch_of(self, item: Any) -> Any:
         """Return an item as a batch of rows; None if it is one row."""

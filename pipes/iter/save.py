@@ -48,17 +48,15 @@ class ItemSaver(OneToOne[str]):
     def __iter__(self) -> Iterator[str]:
         assert self._pass is not None
         tally = Tally()
-        return iter(
-            with_bar(
-                tally.follow(super().__iter__()),
-                self.functional_name or type(self).__name__,
-                lambda: tally.items,
-                self,
-                unit="files",
-                notes=lambda waiting: losses_and_waits(self.stats(), None),
-                is_running=self._pass.is_running,
-                after=BAR_AFTER,
-            )
+        return with_bar(
+            tally.follow(super().__iter__()),
+            self.functional_name or type(self).__name__,
+            lambda: tally.items,
+            self,
+            unit="files",
+            notes=lambda waiting: losses_and_waits(self.stats(), None),
+            is_running=self._pass.is_running,
+            after=BAR_AFTER,
         )
 
     def _write(self, path: str, content: Any) -> None:

@@ -14,24 +14,23 @@ from torch.utils.data import IterableDataset, get_worker_info
 from ...registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
-    Provenance,
     Tally,
     expect_alike_sources,
     functional_datapipe,
     own,
-    provenance_of,
     walk,
 )
 from ...registry.sharding import divide_items, part_of
 from ...state.foreign import TorchIterDataPipe, declared
 from ...workers.ranks import expect_no_second_division
+from ..bases.same_items import SameItems
 from ..bases.striding import Strided, strided
 
 T = TypeVar("T")
 
 
 @functional_datapipe("sharding_filter")
-class ShardingFilter(Strided[T]):
+class ShardingFilter(Strided[T], SameItems[T]):
     """Yield every n-th item if n readers share the stream; all items for a single reader.
 
     The runner, or torch's DataLoader, assigns each reader its part. Every reader runs the steps before this one, so put
@@ -50,8 +49,6 @@ class ShardingFilter(Strided[T]):
     [1, 4]
     """
 
-    gives = "same"
-    keeps_schema = True
     resumes_from_start = False
     is_sharding_filter: ClassVar[bool] = True
     given: Tally = own(Tally)
@@ -113,9 +110,6 @@ class ShardingFilter(Strided[T]):
                 f"the state is that of part {self.part} of {parts}, and this is part {part}, which would read the "
                 "rest of the other's items: every rank needs its own state"
             )
-
-    def provenance(self) -> Provenance | None:
-        return provenance_of(self.source)
 
     def __len__(self) -> int:
         parts, part = self._part()

@@ -199,3 +199,24 @@ def test_one_note_is_added_however_many_stages_follow(stages: int) -> None:
     for _ in range(stages):
         dp = dp.map(str).batch(2).unbatch()
     assert note_of(dp) == "penstock: raised in Mapper(fail), on 1"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda dp: dp.filter(bool),
+        lambda dp: dp.header(3),
+        lambda dp: dp.set_length(3),
+        lambda dp: dp.cycle(2),
+        lambda dp: dp.repeat(2),
+        lambda dp: dp.pin_memory(),
+        lambda dp: dp.until_error(KeyError),
+    ],
+)
+def test_steps_that_yield_items_as_they_are_know_the_file_and_the_line(
+    step: Callable[[Any], Any], tmp_path: Any
+) -> None:
+    (tmp_path / "a.txt").write_text("1\n2\nx\n")
+    with pytest.raises(ValueError, match="'x'") as caught:
+        list(step(ps.read_text(str(tmp_path))).map(lambda row: int(row["text"])))
+    assert f"from line 3 of '{tmp_path}/a.txt'" in caught.value.__notes__[0]
