@@ -23,6 +23,7 @@ from .map_pipe import MapDataPipe
 from .pipe import IterDataPipe
 from .registration import Operator, functional_datapipe, operators
 from .sharding import apply_sharding, expect_alike_sources, sharding_points
+from .variables import P, R, T
 
 __all__ = [
     "PREPARATIONS",
@@ -34,13 +35,16 @@ __all__ = [
     "Node",
     "OnError",
     "Operator",
+    "P",
     "PassPath",
     "Provenance",
+    "R",
     "ReadRows",
     "Reading",
     "Retry",
     "Seeded",
     "Skip",
+    "T",
     "Tally",
     "Throttle",
     "add_error_context",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-ignore]
 
-from ...registry import IterDataPipe, close
+from ...registry import IterDataPipe, T, close
 from ...state.save import begin_afresh, load_state, state_of
-
-T = TypeVar("T")
 
 
 class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 
-from ...registry import IterDataPipe, Seeded, Tally, own, uniform_draws
-
-T = TypeVar("T")
+from ...registry import IterDataPipe, Seeded, T, Tally, own, uniform_draws
 
 
 class Drawer(Seeded, IterDataPipe[T]):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import MapDataPipe, add_error_context
+from ...registry import MapDataPipe, T, add_error_context
 from .ahead.fetching import Fetching
-
-T = TypeVar("T")
 
 
 def from_start(index: int, length: int) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Hashable, MutableMapping
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import ErrorPolicy
+from ...registry import ErrorPolicy, R
 
-R = TypeVar("R")
 Columns = Hashable | list[Hashable] | tuple[Hashable, ...]
 """One column, or a list or tuple of several."""
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ClassVar
 
-from ...registry import IterDataPipe, Provenance, provenance_of, require_end
-
-P = ParamSpec("P")
-T = TypeVar("T")
-R = TypeVar("R")
+from ...registry import IterDataPipe, Provenance, R, provenance_of, require_end
 
 
 class OneToOne(IterDataPipe[R]):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from ...registry import IterDataPipe, Provenance, provenance_of
-
-T = TypeVar("T")
+from ...registry import IterDataPipe, Provenance, T, provenance_of
 
 
 class SameItems(IterDataPipe[T]):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TypeVar
 
-from ...registry import IterDataPipe, own
+from ...registry import IterDataPipe, T, own
 from ...state.run import begin_pass
-
-T = TypeVar("T")
 
 
 class Strided(IterDataPipe[T]):

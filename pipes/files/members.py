@@ -14,16 +14,14 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import IO, Any, NamedTuple, Self, TypeVar
+from typing import IO, Any, NamedTuple, Self
 
 from ...errors.notes import add_note
 from ...errors.secrets import stream_name, without_secrets
-from ...registry import close
+from ...registry import R, close
 from ...storage.objects import LARGE
 from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import can_seek, is_damage
-
-R = TypeVar("R")
 
 _PIECE = 2**20
 """The most bytes of a large file that are read at once, except in a full read."""

@@ -8,9 +8,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from typing import IO, Any, ClassVar, TypeVar
+from typing import IO, Any, ClassVar
 
-from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, R, expect_whole, functional_datapipe, own
 from ...registry.traits import Trait
 from ...state.replay import after
 from ...storage.streaming.decompression_limit import MAX_BYTES
@@ -20,8 +20,6 @@ from ..bases.listers_and_openers import check_length, promised
 from ..files.members import Member, MemberPath, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream
 from ..files.tars import HEADER_BYTES, MODES, OtherMembers, opened_tar
-
-R = TypeVar("R")
 
 _ENCRYPTED = 0x1
 """The flag bit of an encrypted file in a zip."""

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush, heappushpop
 from itertools import chain, pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from ...errors.checks import expect_number
 from ...registry import (
     DataChunk,
     IterDataPipe,
     OnError,
+    T,
     derive_seed,
     expect_whole,
     functional_datapipe,
@@ -24,8 +25,6 @@ from ..bases.drawing import Shuffling, in_random_order
 from ..bases.input_columns import check_function
 from ..bases.striding import in_runs
 from .shuffle import Shuffler
-
-T = TypeVar("T")
 
 
 @functional_datapipe("bucketbatch")

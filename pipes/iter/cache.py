@@ -5,16 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TypeVar
 
 from ...errors.checks import expect_number
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import IterDataPipe, T, functional_datapipe
 from ...state.node import Node
 from ...state.replay import ReplayLog
 from ...state.seeds import FIRST_PASS, seeds_of
 from ..bases.sizes import size_of
-
-T = TypeVar("T")
 
 
 @functional_datapipe("in_memory_cache")

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from itertools import chain, cycle, islice, zip_longest
 from typing import Any, TypeVar, overload
 
-from ...registry import IterDataPipe, Tally, functional_datapipe, own
+from ...registry import IterDataPipe, T, Tally, functional_datapipe, own
 from ...state.foreign import TorchIterDataPipe
 from ..bases.arguments import expect_pipes
 
-T = TypeVar("T")
 T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 R = TypeVar("R", bound=tuple[Any, ...])

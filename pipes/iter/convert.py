@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import MapDataPipe, Tally, functional_datapipe, own
+from ...registry import MapDataPipe, T, Tally, functional_datapipe, own
 from ...state.passes import ENDED_BY_STOP_ITERATION
 from ..bases.ahead.fetching import fetch_items, fetcher
 from ..bases.arguments import expect_indices
 from ..bases.striding import Positioned
-
-T = TypeVar("T")
 
 
 @functional_datapipe("to_iter_datapipe", on=MapDataPipe)

@@ -9,16 +9,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.utils.data import SequentialSampler
 
-from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe, own
+from ...registry import IterDataPipe, Seeded, T, Tally, functional_datapipe, own
 from ..bases.striding import Positioned
 from ..columns.to_arrow import is_frame
-
-T = TypeVar("T")
 
 
 @functional_datapipe(None)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory as _untyped_pin
 
-from ...registry import IterDataPipe, functional_datapipe, own
+from ...registry import IterDataPipe, T, functional_datapipe, own
 from ..bases.same_items import SameItems
-
-T = TypeVar("T")
 
 _pin: Callable[[Any, Any], Any] = _untyped_pin
 

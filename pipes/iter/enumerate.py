@@ -6,14 +6,11 @@ import copy
 import operator
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from itertools import starmap
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, R, T, Tally, expect_whole, functional_datapipe, own
 from ...registry.sharding import part_read
 from ..bases.same_items import SameItems
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class _Numbering(IterDataPipe[R]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors.notes import notes_of
 from ...errors.secrets import without_secrets
@@ -13,6 +13,7 @@ from ...registry import (
     IterDataPipe,
     OnError,
     Skip,
+    T,
     Tally,
     expect_whole,
     functional_datapipe,
@@ -22,7 +23,6 @@ from ...registry import (
 from ..bases.input_columns import Columns, check_function, taking_columns
 from ..bases.same_items import SameItems
 
-T = TypeVar("T")
 _logger = logging.getLogger("penstock")
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors.checks import expect_seconds
-from ...registry import IterDataPipe, functional_datapipe, own
+from ...registry import IterDataPipe, T, functional_datapipe, own
 from ...workers.ranks import AllRanks, expect_ranks
 from ..bases.same_items import SameItems
-
-T = TypeVar("T")
 
 _HAS_FAILED, _HAS_ENDED, _HAS_ITEM = -1, 0, 1
 _NO_ITEM = object()

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
-from ...registry import DataChunk, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import DataChunk, IterDataPipe, OnError, T, expect_whole, functional_datapipe, own
 from ..bases.arguments import expect_batching
 from ..bases.input_columns import check_function, keys_by
 from ..bases.striding import strided
-
-T = TypeVar("T")
 
 
 @functional_datapipe("batch")

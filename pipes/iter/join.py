@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ...registry import (
     MapDataPipe,
     OnError,
     Provenance,
+    R,
+    T,
     add_error_context,
     expect_whole,
     functional_datapipe,
@@ -28,9 +30,6 @@ from ..columns.look_up import LookUp, key_in_words, table_by
 from ..columns.rows_or_batches import gives_batches, is_batch
 from ..columns.tensors import column_of, names_of
 from ..columns.to_arrow import array_of
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @functional_datapipe("zip_with_iter")

@@ -7,14 +7,12 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import Literal, TypeVar
+from typing import Literal
 
-from ...registry import IterDataPipe, functional_datapipe, own, uniform_draws
+from ...registry import IterDataPipe, T, functional_datapipe, own, uniform_draws
 from ...state.foreign import TorchIterDataPipe
 from ..bases.arguments import expect_pipes, expect_weights
 from ..bases.drawing import Drawer
-
-T = TypeVar("T")
 
 
 @functional_datapipe("mix")

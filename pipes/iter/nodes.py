@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unused-ignore]
 
 from ...errors.notes import add_note
-from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
+from ...registry import IterDataPipe, Seeded, T, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
 from ...state.seeds import PassPath
 from ...state.step_text import step
 from ..bases.chain_node import ChainNode
-
-T = TypeVar("T")
 
 _MOST_EPOCHS = 10_000
 """The highest epoch of a node: it counts up to it, reset by reset."""

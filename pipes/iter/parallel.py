@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import closing
 from itertools import islice
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from ...errors.checks import AUTO
 from ...errors.hints import did_you_mean
@@ -25,9 +25,6 @@ from ...workers.threads import Pool, Threads
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _OF_EXECUTORS = ["thread_name_prefix", "initializer", "initargs"]
 """What `threadpool_map` takes of the arguments of `concurrent.futures.ThreadPoolExecutor`."""

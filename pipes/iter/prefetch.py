@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, TypeVar
+from typing import Literal
 
 from ...errors.checks import AUTO
-from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, T, expect_whole, functional_datapipe
 from ..bases.ahead.reading_ahead import reader_of
 from ..bases.ahead.tuning import Setting, Tuner
-
-T = TypeVar("T")
 
 _FIRST, _MOST = 4, 1024
 """Where the search for `buffer_size` begins and ends."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
-from ...registry import IterDataPipe, Tally, functional_datapipe, own
+from ...registry import IterDataPipe, T, Tally, functional_datapipe, own
 from ..bases.progress_bar import losses_and_waits, with_bar
 from ..bases.same_items import SameItems
-
-T = TypeVar("T")
 
 
 @functional_datapipe("progress")

@@ -10,16 +10,15 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress, islice
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from torch.utils.data import SequentialSampler
 
-from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own, walk
+from ...registry import IterDataPipe, T, Tally, expect_whole, functional_datapipe, own, walk
 from ...state.foreign import declares
 from ..bases.same_items import SameItems
 from .create import Sampler
 
-T = TypeVar("T")
 Seed = int | float | str
 
 

@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, ClassVar, Literal, TypeVar
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ...registry import (
     IterDataPipe,
     OnError,
     Provenance,
+    R,
     ReadRows,
     Tally,
     add_error_context,
@@ -42,8 +43,6 @@ from ..files.numpy_files import arrays_in
 from ..files.streams import bounded_lines
 from .decode import ImageDecoder
 from .image_folder import ImageFolderLister, LabelledFile
-
-R = TypeVar("R")
 
 
 class WholeFileReader(WorksAhead[R]):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
-from typing import TypeVar
 
-from ...registry import IterDataPipe, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, T, expect_whole, functional_datapipe, own
 from ..bases.same_items import SameItems
-
-T = TypeVar("T")
 
 
 @functional_datapipe("cycle")

@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Set
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...registry import (
     IterDataPipe,
     Provenance,
+    T,
     derive_seed,
     expect_whole,
     functional_datapipe,
@@ -29,8 +30,6 @@ from ..bases.same_items import SameItems
 from ..columns.batch_rows import as_batch, sliced, taken
 from ..columns.rows_or_batches import gives_batches, is_table
 from ..columns.to_arrow import rows_in
-
-T = TypeVar("T")
 
 _UNKNOWN_PLACE = (
     "random_sample draws the same rows in each pass and for any number of workers, so it must know which row of the "

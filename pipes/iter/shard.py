@@ -7,13 +7,14 @@ import re
 import warnings
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ...registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
+    T,
     Tally,
     expect_alike_sources,
     functional_datapipe,
@@ -25,8 +26,6 @@ from ...state.foreign import TorchIterDataPipe, declared
 from ...workers.ranks import expect_no_second_division
 from ..bases.same_items import SameItems
 from ..bases.striding import Strided, strided
-
-T = TypeVar("T")
 
 
 @functional_datapipe("sharding_filter")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import DataChunk, IterDataPipe, expect_whole, functional_datapipe, own
+from ...registry import DataChunk, IterDataPipe, T, expect_whole, functional_datapipe, own
 from ..bases.drawing import Shuffling, in_random_order
-
-T = TypeVar("T")
 
 
 @functional_datapipe("shuffle")

@@ -6,14 +6,12 @@ import copy as copying
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ...errors.policy import Skipped
-from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, T, expect_whole, functional_datapipe, own
 from ..bases.input_columns import check_function
 from ..bases.splitting.splitter import Forking, Splitter
-
-T = TypeVar("T")
 
 _COPIES: dict[str | None, Callable[[Any], Any] | None] = {
     None: None,

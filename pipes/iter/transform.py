@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, Self, overload
 
 import numpy as np
 import torch
@@ -15,8 +15,11 @@ from ...errors.checks import expect_one_of
 from ...registry import (
     IterDataPipe,
     OnError,
+    P,
     Provenance,
+    R,
     Seeded,
+    T,
     derive_seed,
     functional_datapipe,
     own,
@@ -34,10 +37,6 @@ from ..bases.input_columns import (
     taking_columns,
 )
 from ..bases.one_to_one import OneToOne
-
-P = ParamSpec("P")
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @functional_datapipe("map")

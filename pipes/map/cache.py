@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import MapDataPipe, add_error_context, functional_datapipe
+from ...registry import MapDataPipe, T, add_error_context, functional_datapipe
 from ...state.seeds import seeds_of
 from ..bases.ahead.fetching import Fetching
-
-T = TypeVar("T")
 
 
 @functional_datapipe("in_memory_cache")

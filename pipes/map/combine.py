@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 from typing import Any, TypeVar, overload
 
-from ...registry import MapDataPipe, add_error_context, functional_datapipe
+from ...registry import MapDataPipe, T, add_error_context, functional_datapipe
 from ...state.foreign import TorchMapDataPipe
 from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_pipes
 from ..bases.indexing import from_start
 
-T = TypeVar("T")
 T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 R = TypeVar("R", bound=tuple[Any, ...])

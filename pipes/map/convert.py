@@ -6,17 +6,15 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors.notes import describe_item
-from ...registry import IterDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import IterDataPipe, OnError, T, add_error_context, functional_datapipe
 from ...state.graph import let_steps_nest
 from ...state.seeds import FIRST_PASS, seeds_of
 from ...state.sources import SourceLink
 from ..bases.ahead.fetching import Fetching
 from ..bases.input_columns import check_function
-
-T = TypeVar("T")
 
 _PAIRS_AT_A_TIME = 1024
 """Pairs checked together, which costs less per pair."""

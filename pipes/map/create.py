@@ -5,17 +5,15 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset
 
-from ...registry import add_error_context, functional_datapipe
+from ...registry import T, add_error_context, functional_datapipe
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import how_to_make
-
-T = TypeVar("T")
 
 
 @functional_datapipe(None)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...registry import MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import MapDataPipe, OnError, T, add_error_context, functional_datapipe
 from ...state.seeds import seeds_of
 from ..bases.indexing import Renumbered, from_start
 from ..bases.input_columns import Columns, check_function, taking_columns
-
-T = TypeVar("T")
 
 
 @functional_datapipe("filter")

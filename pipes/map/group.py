@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import DataChunk, MapDataPipe, add_error_context, functional_datapipe
+from ...registry import DataChunk, MapDataPipe, T, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import FetchItems, fetch_items, fetcher
 from ..bases.arguments import expect_batching
 from ..bases.indexing import from_start
-
-T = TypeVar("T")
 
 
 @functional_datapipe("batch")

@@ -7,15 +7,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import MapDataPipe, add_error_context, functional_datapipe
+from ...registry import MapDataPipe, T, add_error_context, functional_datapipe
 from ...state.foreign import TorchMapDataPipe
 from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_pipes, expect_weights
 from ..bases.indexing import from_start
-
-T = TypeVar("T")
 
 
 @functional_datapipe("mix")

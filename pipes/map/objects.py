@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, OnError, add_error_context, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, OnError, R, add_error_context, expect_whole, functional_datapipe
 from ...storage.addresses import address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
@@ -20,8 +20,6 @@ from ..bases.arguments import expect_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-R = TypeVar("R")
 
 
 class NamedObject(NamedTuple):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import MapDataPipe, expect_whole, functional_datapipe
+from ...registry import MapDataPipe, T, expect_whole, functional_datapipe
 from ..bases.indexing import Renumbered, from_start
-
-T = TypeVar("T")
 
 
 @functional_datapipe("repeat")

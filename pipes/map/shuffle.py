@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
-from ...registry import MapDataPipe, Seeded, functional_datapipe
+from ...registry import MapDataPipe, Seeded, T, functional_datapipe
 from ..bases.permutation import Permutation
 from ..iter.convert import MapToIterConverter
-
-T = TypeVar("T")
 
 _AT_A_TIME = 8192
 """Numbers computed together: fewer cost more each, more take memory in each shard that a process reads."""

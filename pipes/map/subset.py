@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
-from ...registry import MapDataPipe, functional_datapipe
+from ...registry import MapDataPipe, T, functional_datapipe
 from ..bases.indexing import Renumbered, from_start
-
-T = TypeVar("T")
 
 
 @functional_datapipe("subset")

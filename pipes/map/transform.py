@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from ...registry import MapDataPipe, OnError, add_error_context, functional_datapipe
+from ...registry import MapDataPipe, OnError, R, T, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import Fetching
 from ..bases.input_columns import check_function
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def _identity(item: Any) -> Any:

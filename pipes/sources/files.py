@@ -6,19 +6,16 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal
 
 from ...errors.checks import takes_only
-from ...registry import IterDataPipe, OnError
+from ...registry import IterDataPipe, OnError, P, R
 from ...registry.renamed import takes_old_names
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from ..iter.read_videos import VideoReader
 from .columns import Paths, files_of
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def _of_files(

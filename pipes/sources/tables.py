@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ...errors.checks import takes_only
 from ...errors.optional import require
-from ...registry import IterDataPipe
+from ...registry import IterDataPipe, T
 from ..bases.rows.column_reader import BATCH_SIZE
 from ..columns.arrow import pa
 from ..columns.rows_or_batches import giving_rows
@@ -23,8 +23,6 @@ from ..map.create import SequenceWrapper
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
-
-T = TypeVar("T")
 
 
 def from_items(items: Iterable[T]) -> IterDataPipe[T]:

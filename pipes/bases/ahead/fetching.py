@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from ....registry import MapDataPipe, add_error_context
+from ....registry import MapDataPipe, T, add_error_context
 from ....state.graph import sources_of
 
-T = TypeVar("T")
 FetchItems = Callable[[list[Any]], Sequence[T]]
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ....errors.checks import MOST_AHEAD
 from ....errors.notes import add_note
-from ....registry import IterDataPipe, Provenance, Reading, add_error_context, own, provenance_of
+from ....registry import IterDataPipe, Provenance, R, Reading, T, add_error_context, own, provenance_of
 from ....state.step_text import step
 from ....workers.processes import processors
 from ....workers.threads import Arrivals, Interrupted, Outcome
 from .tuning import FIRST_ROOM, FIRST_WORKERS, Setting, Tuner
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Workers(Protocol):

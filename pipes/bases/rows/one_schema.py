@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from ....registry import SHARDING_PRIORITIES, IterDataPipe, own, seed_graph, walk
+from ....registry import SHARDING_PRIORITIES, IterDataPipe, T, own, seed_graph, walk
 from ....registry.sharding import part_read
 from ....state.copying import copy_to_look_at
 from ....state.foreign import declared
 from ...columns.arrow import pa
 from ...columns.files import first_difference
 from ...columns.schema import schema_of_text, schema_text
-
-T = TypeVar("T")
 
 
 class OneSchema(IterDataPipe[T]):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any
 
-from ....registry import IterDataPipe, add_error_context, own
+from ....registry import IterDataPipe, R, add_error_context, own
 from ....state.replay import after, expect_no_fewer
 from ....workers.reading import Readers
 from ...columns.files import ColumnFile
 from ..ahead.works_ahead import until_error
-
-R = TypeVar("R")
 
 
 class ReadsParts(IterDataPipe[R]):

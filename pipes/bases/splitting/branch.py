@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ....registry import IterDataPipe, Node, add_error_context, capture, own
+from ....registry import IterDataPipe, Node, T, add_error_context, capture, own
 from ....state.passes import path_without_reader, running_pass
 from .generation import Generation, Queue
 
 if TYPE_CHECKING:
     from .splitter import Splitter
-
-T = TypeVar("T")
 
 
 class Branch(IterDataPipe[T]):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from ....errors.notes import add_note
-from ....registry import IterDataPipe, OnError, Reading, add_error_context, expect_whole, own
+from ....registry import IterDataPipe, OnError, Reading, T, add_error_context, expect_whole, own
 from ...columns.arrow import pa
 from ...columns.arrow_values import first_failing
 from ...columns.batch_rows import sliced
@@ -20,12 +20,11 @@ from ...columns.to_arrow import by_fields, rows_in
 from ...columns.writing import bytes_in, columns_of_rows, fitted, table_of
 from .write_shards import BYTES_PER_FILE, Mode, ShardWriter
 
-P = TypeVar("P")
 Numbered = tuple[int, Any]
 """The number of an item in the pass, and the item."""
 
 
-class RowWriter(ShardWriter, Generic[P]):
+class RowWriter(ShardWriter, Generic[T]):
     """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: a base class.
 
     Without `rows_per_file`, a file has `BYTES_PER_FILE` in memory.
@@ -46,7 +45,7 @@ class RowWriter(ShardWriter, Generic[P]):
     """The names and types of the columns, once known."""
     of_rows: bool | None = own(None)
     """Whether the items are single rows."""
-    _rest: P | None = own(None, saved=False)
+    _rest: T | None = own(None, saved=False)
 
     def __init__(
         self,
@@ -65,12 +64,12 @@ class RowWriter(ShardWriter, Generic[P]):
         self.batched = batched
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
 
-    def _shards(self) -> Generator[Iterator[P], None, None]:
+    def _shards(self) -> Generator[Iterator[T], None, None]:
         items = self.read(self.source)
         while (first := self._next_piece(items, self.rows_per_file, BYTES_PER_FILE)) is not None:
             yield self._pieces(first, items)
 
-    def _pieces(self, piece: P | None, items: Reading[Any]) -> Iterator[P]:
+    def _pieces(self, piece: T | None, items: Reading[Any]) -> Iterator[T]:
         """Yield the pieces of a file, beginning with `piece`."""
         room, bytes_left = self.rows_per_file, BYTES_PER_FILE
         while piece is not None:
@@ -81,7 +80,7 @@ class RowWriter(ShardWriter, Generic[P]):
                 bytes_left -= bytes_in(piece)
             piece = self._next_piece(items, room, bytes_left) if (bytes_left if room is None else room) > 0 else None
 
-    def _next_piece(self, items: Reading[Any], room: int | None, bytes_left: int) -> P | None:
+    def _next_piece(self, items: Reading[Any], room: int | None, bytes_left: int) -> T | None:
         """Return the next available rows, up to `room`, or if that is None up to so many bytes; None after the last."""
         while self._rest is None:
             rows: list[Numbered] = []
@@ -113,14 +112,14 @@ class RowWriter(ShardWriter, Generic[P]):
         start, rows_there = self.row, rows_in(self._rest)
         if room is None:
             room = max(bytes_left * rows_there // max(bytes_in(self._rest), 1), 1)
-        piece: P = sliced(self._rest, start, min(start + room, rows_there))
+        piece: T = sliced(self._rest, start, min(start + room, rows_there))
         self.row += rows_in(piece)
         if self.row == rows_there:
             self._rest, self.row = None, 0
             items.keep_from(items.pulled)
         return piece
 
-    def _piece_of_batch(self, number: int, item: Any) -> P | None:
+    def _piece_of_batch(self, number: int, item: Any) -> T | None:
         """Return a batch as a piece; None for a refused batch, or one without rows."""
         try:
             batch = self._made(item)
@@ -133,7 +132,7 @@ class RowWriter(ShardWriter, Generic[P]):
             self._refuse(error, number, item)
             return None
 
-    def _piece_of_rows(self, rows: list[Numbered]) -> P | None:
+    def _piece_of_rows(self, rows: list[Numbered]) -> T | None:
         """Return rows as a piece, without refused ones; None where all are refused."""
         while rows:
             try:
@@ -144,10 +143,10 @@ class RowWriter(ShardWriter, Generic[P]):
             self._refuse(error, *rows.pop(wrong))
         return None
 
-    def _together(self, rows: Sequence[Numbered]) -> P:
+    def _together(self, rows: Sequence[Numbered]) -> T:
         return self._fitted(self._made(columns_of_rows([row for _, row in rows])), of_rows=True)
 
-    def _accepted(self, piece: P, of_rows: bool) -> P:
+    def _accepted(self, piece: T, of_rows: bool) -> T:
         if self.known is None:
             self.known, self.of_rows = self._types(piece), of_rows
         return piece
@@ -157,15 +156,15 @@ class RowWriter(ShardWriter, Generic[P]):
         add_error_context(error, self, item)
         self.error_policy.refuse(error, item)
 
-    def _made(self, batch: Any) -> P:
+    def _made(self, batch: Any) -> T:
         """Return a batch, or a dict of columns gathered from rows, as a piece."""
         raise NotImplementedError(f"{type(self).__name__} must define _made")
 
-    def _fitted(self, piece: P, of_rows: bool) -> P:
+    def _fitted(self, piece: T, of_rows: bool) -> T:
         """Return a piece with the columns and types of `known`; raise ValueError where they differ."""
         raise NotImplementedError(f"{type(self).__name__} must define _fitted")
 
-    def _types(self, piece: P) -> Any:
+    def _types(self, piece: T) -> Any:
         """Return the names and types of the columns of a piece, for `known`."""
         raise NotImplementedError(f"{type(self).__name__} must define _types")
 
