@@ -29,14 +29,6 @@ _LOOKS_FOR_A_SHARE = 20
 _RATE = "{rate_noinv_fmt}{postfix}]"
 
 
-def _nothing(waiting: float | None) -> list[str]:
-    return []
-
-
-def _always() -> bool:
-    return True
-
-
 def is_watched() -> bool:
     """Say whether a person may see a bar of this process, on a terminal or in a notebook.
 
@@ -80,8 +72,8 @@ def progress_bar(
     *,
     total: int | None = None,
     unit: str = "items",
-    notes: Callable[[float | None], list[str]] = _nothing,
-    is_running: Callable[[], bool] = _always,
+    notes: Callable[[float | None], list[str]] = lambda waiting: [],
+    is_running: Callable[[], bool] = lambda: True,
     after: float = 0.0,
     leave: bool | None = False,
 ) -> Iterator[None]:

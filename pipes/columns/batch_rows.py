@@ -45,11 +45,7 @@ def _one_batch(table: Any) -> Batch:
         raise ValueError(
             f"{table.num_rows} rows are too many for one batch: a column, such as text, has more than 2 GB"
         )
-    return (
-        batches[0]
-        if batches
-        else pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
-    )
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def sliced(batch: Batch, start: int, end: int) -> Batch:

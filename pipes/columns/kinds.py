@@ -42,7 +42,7 @@ def floats_in(array: pa.Array) -> Iterator[pa.Array]:
     elif pa.types.is_struct(kind):
         for part in array.flatten():
             yield from floats_in(part)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    elif _is_list(kind):
         yield from floats_in(array.flatten())
     elif pa.types.is_floating(kind):
         yield array
@@ -55,7 +55,7 @@ def repeating_in(path: str, kind: pa.DataType) -> Iterator[str]:
     """
     if is_tensor(kind):
         yield from repeating_in(path, kind.storage_type)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    elif _is_list(kind):
         yield from repeating_in(f"{path}.list.element", kind.value_type)
     elif pa.types.is_map(kind):
         yield from repeating_in(f"{path}.key_value.key", kind.key_type)
@@ -78,12 +78,7 @@ def of_json(kind: pa.DataType) -> bool:
     """Say whether JSON can hold a type; tensors become lists, and points in time become text."""
     if pa.types.is_dictionary(kind) or is_tensor(kind):
         kind = kind.value_type
-    if (
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_struct(kind)
-    ):
+    if _is_list(kind) or pa.types.is_struct(kind):
         return all(of_json(kind.field(number).type) for number in range(kind.num_fields))
     return bool(_is_plain_type(kind) or (pa.types.is_temporal(kind) and not pa.types.is_duration(kind)))
 
@@ -93,13 +88,11 @@ def is_tensor(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
 def _is_plain_type(kind: pa.DataType) -> bool:
-    tests = (
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_boolean,
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_null,
-    )
-    return any(bool(test(kind)) for test in tests)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return bool(text or number or pa.types.is_null(kind))

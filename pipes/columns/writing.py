@@ -11,7 +11,7 @@ import torch
 from .arrow import pa
 from .kinds import is_tensor
 from .tensors import tensor_of
-from .to_arrow import batch_of
+from .to_arrow import batch_of, rows_in
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
@@ -65,9 +65,7 @@ def arrays_of(batch: Any, column: str | None = None) -> Arrays:
             raise KeyError(f"there is no column {column!r}: the columns are {[*columns]}")
         columns = {column: columns[column]}
     arrays = {name: _array_of(values, name) for name, values in columns.items()}
-    if len({*map(len, arrays.values())}) > 1:
-        lengths = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
-        raise ValueError(f"the columns of a batch must have the same number of rows, and {lengths}")
+    rows_in(arrays)  # raises where lengths differ
     return arrays
 
 

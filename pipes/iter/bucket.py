@@ -195,7 +195,8 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
                     continue
                 if not least <= length <= most:
                     if length > most and self.max_len is None:
-                        self.error_policy.refuse(self._too_long(length), item)
+                        text = f"an item of length {length} fits no batch, since max_token_count is {most}: "
+                        self.error_policy.refuse(ValueError(f"{text}max_len={most} leaves out what is longer"), item)
                     continue
                 if len(heap) < room:
                     heappush(heap, (length, number, item))
@@ -219,12 +220,6 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
             full = DataChunk(batch.values())
             batch.clear()
             yield full
-
-    def _too_long(self, length: int) -> Exception:
-        return ValueError(
-            f"an item of length {length} fits no batch, since max_token_count is {self.max_token_count}: "
-            f"max_len={self.max_token_count} leaves out what is longer"
-        )
 
 
 @functional_datapipe("bucket_by_length")

@@ -13,8 +13,6 @@ from ...registry import (
     MapDataPipe,
     OnError,
     Provenance,
-    R,
-    T,
     add_error_context,
     expect_whole,
     functional_datapipe,
@@ -88,7 +86,8 @@ class IterKeyZipper(IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         skips, keep, keep_key = self.error_policy.skips, self.error_policy.keep, self.keep_key
         key_of = keys_by(self.key_fn, self.error_policy)
-        merged = self.error_policy.wrap(_merging(self.merge_fn))
+        merge: Any = self.merge_fn
+        merged = self.error_policy.wrap(tuple if merge is None else lambda pair: merge(*pair))
         most = math.inf if self.buffer_size is None else self.buffer_size
         ref_key_of = keys_by(self.ref_key_fn or self.key_fn, self.error_policy)
         ref_items = self.read(self.ref_datapipe)
@@ -108,7 +107,8 @@ class IterKeyZipper(IterDataPipe[Any]):
                     if skips and not keep(ref_key):
                         continue
                     if ref_key in buffer:
-                        self.error_policy.refuse(_came_before(ref_key), numbered[1])
+                        text = f"ref_datapipe has the key {ref_key!r} twice, and its first item is not used yet"
+                        self.error_policy.refuse(ValueError(text), numbered[1])
                         continue
                 except Exception as error:
                     add_error_context(error, self, numbered[1])  # not the item of the source
@@ -146,10 +146,6 @@ class IterKeyZipper(IterDataPipe[Any]):
             f"ref_datapipe has not yielded an item with the key {key!r}, and {self.buffer_size} items of other keys "
             "are buffered: give a larger buffer_size, or read both pipes in about the same order"
         )
-
-
-def _came_before(key: Hashable) -> Exception:
-    return ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
 
 
 @functional_datapipe("zip_with_map")
@@ -348,8 +344,3 @@ def _expect_apart(others: set[str], names: Iterable[str]) -> None:
         raise ValueError(
             f"the item and the table both have a column {min(both)!r}: rename it in one of them, or leave it out"
         )
-
-
-def _merging(merge_fn: Callable[[T, T], R] | None) -> Callable[[tuple[T, T]], Any]:
-    """Return a function of a pair: `merge_fn` of its two parts, or the pair as it is."""
-    return tuple if merge_fn is None else lambda pair: merge_fn(*pair)

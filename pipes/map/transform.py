@@ -8,11 +8,7 @@ from typing import Any
 
 from ...registry import MapDataPipe, OnError, R, T, add_error_context, functional_datapipe
 from ..bases.ahead.fetching import Fetching
-from ..bases.input_columns import check_function
-
-
-def _identity(item: Any) -> Any:
-    return item
+from ..bases.input_columns import as_it_is, check_function
 
 
 @functional_datapipe("map")
@@ -32,7 +28,7 @@ class Mapper(Fetching[R]):
     def __init__(
         self,
         source: MapDataPipe[T],
-        fn: Callable[[T], R] = _identity,
+        fn: Callable[[T], R] = as_it_is,
         *,
         on_error: OnError = "raise",
     ) -> None:

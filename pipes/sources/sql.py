@@ -194,7 +194,7 @@ class QueryLister(FragmentLister):
             if hasattr(cursor, "fetch_record_batch"):
                 with closing(cursor.fetch_record_batch()) as reader:
                     if schema is None:
-                        yield _empty(reader.schema)
+                        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
                     yield from reader
                 return
             if cursor.description is None:
@@ -211,10 +211,6 @@ class QueryLister(FragmentLister):
         scheme, _, place = self.connection.partition("://")
         address = place if scheme == "sqlite" else self.connection
         return require(f"{_DRIVERS[scheme]}.dbapi", "sql").connect(address)
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def _batch(names: Sequence[str], rows: Sequence[Sequence[Any]], schema: pa.Schema | None) -> pa.RecordBatch:

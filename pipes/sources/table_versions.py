@@ -10,6 +10,7 @@ from ...registry import IterDataPipe, OnError, expect_whole, own
 from ...registry.sharding import part_read
 from ..bases.rows.column_reader import PREFETCH, ColumnReader
 from ..columns.arrow import pa, pc
+from ..columns.batch_rows import as_batch
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
 from ..columns.formats import StreamedFormat
@@ -164,12 +165,7 @@ def _in_equal_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa
         table = pa.Table.from_batches([batch])
         held = table if held is None else pa.concat_tables([held, table])
         while held.num_rows >= rows:
-            yield _as_batch(held.slice(0, rows))
+            yield as_batch(held.slice(0, rows))
             held = held.slice(rows)
     if held is not None and held.num_rows:
-        yield _as_batch(held)
-
-
-def _as_batch(table: pa.Table) -> pa.RecordBatch:
-    columns = [pa.concat_arrays(column.chunks) for column in table.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+        yield as_batch(held)

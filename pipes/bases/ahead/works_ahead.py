@@ -89,7 +89,8 @@ class WorksAhead(IterDataPipe[R]):
         if self._observer is not None:
             self._observer.capacity = room.value
         if self.tuner is not None:
-            outcomes = _tuned(self.tuner, outcomes, workers)
+            at_work: Any = workers
+            outcomes = self.tuner.follow(outcomes, lambda: at_work.idle, lambda most, _: at_work.resize(most))
         given_up = self.error_policy.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
@@ -152,10 +153,6 @@ class WorksAhead(IterDataPipe[R]):
         while self.done in self.done_beyond:
             self.done_beyond.remove(self.done)
             self.done += 1
-
-
-def _tuned(tuner: Tuner, outcomes: Iterator[T], workers: Any) -> Iterator[T]:
-    return tuner.follow(outcomes, lambda: workers.idle, lambda most, _: workers.resize(most))
 
 
 def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:

@@ -12,7 +12,6 @@ from ....registry import ErrorPolicy
 from ....storage.listing import names_beginning
 from ....storage.local.atomic import is_part
 from ....storage.reading import read_whole
-from ....storage.writing import remove_file
 from ...files.extensions import EXTENSIONS
 
 _NAME_IN_FOLDER = "part-{shard:05d}"
@@ -87,11 +86,6 @@ class NumberedFiles:
     def listed(self, indexes: Collection[str], options: Mapping[str, Any]) -> list[str]:
         """Return the names of the files that indexes list: those of passes that came to their end."""
         return [name for url in indexes for name in _names_in(url, read_whole(url, options))]
-
-    def remove(self, urls: Collection[str], options: Mapping[str, Any]) -> None:
-        """Remove files."""
-        for url in urls:
-            remove_file(url, options)
 
     def _number(self, name: str) -> int | None:
         before = self._before[len(self.folder) :]

@@ -6,29 +6,22 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
-
-
-class _Forks:
-    """The number of forks of this process: a child may read what the parent drops."""
-
-    number = 0
-
-    @classmethod
-    def count(cls) -> None:
-        cls.number += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_Forks.count)
+from typing import Any, ClassVar, Self
 
 
 class Unread:
     """Warns when the last copy of a pipe that shares it is dropped, and none was read or pickled."""
 
+    forks: ClassVar[int] = 0
+    """The number of forks of this process: a child may read what the parent drops."""
+
+    @classmethod
+    def count_fork(cls) -> None:
+        cls.forks += 1
+
     def __init__(self, what: str) -> None:
         self._what = what
-        self._forks = _Forks.number
+        self._forks = self.forks
         self._is_read = False
 
     def read(self) -> None:
@@ -47,8 +40,12 @@ class Unread:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # An argument, since at exit the names of this module may be gone.
-        if not (is_finalizing() or self._is_read or self._forks < _Forks.number):
+        if not (is_finalizing() or self._is_read or self._forks < self.forks):
             warnings.warn(f"{self._what}: nothing was written: read the chain, as by `.run()`", stacklevel=2)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=Unread.count_fork)
 
 
 def _read_elsewhere(what: str) -> Unread:

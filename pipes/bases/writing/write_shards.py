@@ -15,7 +15,7 @@ from ....registry.sharding import part_read, sharding_points
 from ....state.foreign import declared
 from ....storage.addresses import address_of
 from ....storage.streaming.streams import checked_path
-from ....storage.writing import expect_writable, whole_file, write_in_parts
+from ....storage.writing import expect_writable, remove_file, whole_file, write_in_parts
 from ..progress_bar import BAR_AFTER, losses_and_waits, progress_bar
 from .numbered_files import NumberedFiles
 from .own_files import step_that_reads
@@ -200,7 +200,8 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         replaced = [self._files.index_url(parts, each, 0) for each in range(parts)]
         indexes = self._files.indexes(options, self.error_policy)
         stale = [url for url in indexes if url not in replaced] if part == 0 else []
-        self._files.remove([*earlier, *stale], options)
+        for url in [*earlier, *stale]:
+            remove_file(url, options)
 
     def _bar(self) -> AbstractContextManager[None]:
         assert self._pass is not None
