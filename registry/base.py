@@ -97,13 +97,17 @@ class BasePipe(SourcesFirst, Generic[T_co]):
         """Return how much the operator holds at most, counted in `buffered`; None if that is not bounded."""
         return product_of_buffers(self)  # type: ignore[arg-type]
 
-    def handle_errors(self, on_error: OnError, can_skip: bool = True, can_retry: bool = True) -> None:
+    def handle_errors(
+        self, on_error: OnError, can_skip: bool = True, can_retry: bool = True, applied: OnError | None = None
+    ) -> None:
         """Keep `on_error`, and make the policy that applies it; called in the constructor of an operator.
+
+        `applied` is what the policy applies in its place, such as a `Retry` that ends in it.
 
         Raises ValueError for a value that means nothing, or that the operator cannot follow.
         """
         self.on_error = on_error
-        self.error_policy = ErrorPolicy(on_error, can_skip, can_retry)
+        self.error_policy = ErrorPolicy(on_error if applied is None else applied, can_skip, can_retry)
 
     def _expect_no_skips(self) -> None:
         """Raise TypeError where items may be left out, so that the length is unknown."""

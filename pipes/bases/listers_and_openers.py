@@ -88,11 +88,15 @@ def check_length(length: int) -> int:
     return length
 
 
-def promised(length: int) -> int:
-    """Return a length for `len`; raise TypeError where it is unknown."""
-    if length < 0:
-        raise TypeError("the number of items is unknown; if you know it, give length=…")
-    return length
+class GivenLength:
+    """The length that the user of an operator gives as `length`; -1 is unknown."""
+
+    length: int
+
+    def __len__(self) -> int:
+        if self.length < 0:
+            raise TypeError("the number of items is unknown; if you know it, give length=…")
+        return self.length
 
 
 def _are(values: object, kinds: type | tuple[type, ...]) -> bool:

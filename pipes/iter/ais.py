@@ -8,11 +8,11 @@ from typing import IO, Any
 from ...errors.optional import require
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.streaming.streams import checked_path, stream_over
-from ..bases.listers_and_openers import Opener, check_length, promised
+from ..bases.listers_and_openers import GivenLength, Opener, check_length
 
 
 @functional_datapipe("list_files_by_ais")
-class AISFileLister(IterDataPipe[str]):
+class AISFileLister(GivenLength, IterDataPipe[str]):
     """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
     Take it for a cluster of AIStore. A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or
@@ -50,9 +50,6 @@ class AISFileLister(IterDataPipe[str]):
                 yield f"{provider}://{bucket}/{entry.name}"
 
         return self.outputs_of_each(self.error_policy.outputs(objects_under), self.source)
-
-    def __len__(self) -> int:
-        return promised(self.length)
 
 
 @functional_datapipe("load_files_by_ais")

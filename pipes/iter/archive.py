@@ -16,7 +16,7 @@ from ...state.replay import after
 from ...storage.streaming.decompression_limit import MAX_BYTES
 from ...storage.streaming.streams import checked_path, expect_bytes, is_damage
 from ...storage.streaming.zips import opened_part, opened_zip
-from ..bases.listers_and_openers import check_length, promised
+from ..bases.listers_and_openers import GivenLength, check_length
 from ..files.members import Member, MemberPath, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream
 from ..files.tars import HEADER_BYTES, MODES, OtherMembers, opened_tar
@@ -48,7 +48,7 @@ class Unpacker(IterDataPipe[R]):
             self.given = 0
 
 
-class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
+class ArchiveLoader(GivenLength, Unpacker[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the archive operators."""
 
     traits = ("opens", "unpacks")
@@ -94,9 +94,6 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
             if is_damage(error):
                 raise archive.damage(error) from error
             raise
-
-    def __len__(self) -> int:
-        return promised(self.length)
 
 
 @functional_datapipe("load_from_tar")

@@ -10,12 +10,12 @@ from typing import IO, Any
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
-from ..bases.listers_and_openers import Lister, Opener, Roots, check_length, files_in, matches, promised
+from ..bases.listers_and_openers import GivenLength, Lister, Opener, Roots, check_length, files_in, matches
 from ..files.streams import path_and_stream
 
 
 @functional_datapipe("list_files")
-class FileLister(Lister):
+class FileLister(GivenLength, Lister):
     """Yield the path of each file in a folder, in sorted order: those of the folder, then those of its subfolders.
 
     Take it for local folders, and `list_files_by_fsspec` for URLs. `root` is a path, a list of paths or an iterable
@@ -59,9 +59,6 @@ class FileLister(Lister):
         if os.path.isfile(root):
             return iter([root] if matches(root, self.masks) else [])
         return files_in(root, self.masks, self.recursive, in_order=not self.non_deterministic)
-
-    def __len__(self) -> int:
-        return promised(self.length)
 
 
 @functional_datapipe("open_files")

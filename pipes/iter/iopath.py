@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ...errors.optional import require
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.errors import in_plain_words
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path, is_binary, stream_over
@@ -105,7 +105,7 @@ class IoPathFileOpener(Opener, _WithPathManager):
     ) -> None:
         is_binary(mode)
         super().__init__(source, on_error)
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
         self._set_path_manager(pathmgr, handler)
         self.mode = mode
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, close, functional_datapipe
@@ -21,16 +21,15 @@ class _CSVReader(StreamParser):
 
     gives = "rows"
     as_tuple = False
+    _reader: ClassVar[Any]
+    """A reader of the csv module: it takes lines and the `fmtparams`."""
+    fmtparams: dict[str, Any]
     _line_ends = ""  # the csv module requires unchanged line ends within quotes
-
-    def _reader(self, lines: Iterable[str]) -> Any:
-        """Return a reader of the csv module."""
-        raise NotImplementedError(f"{type(self).__name__} must define _reader")
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         if not isinstance(stream.read(0), str):
             raise TypeError("the stream is open as bytes, and with decode=False text is needed: open it with mode='r'")
-        rows = self._reader(islice(bounded_lines(stream, self.max_bytes), self.skip_lines, None))
+        rows = self._reader(islice(bounded_lines(stream, self.max_bytes), self.skip_lines, None), **self.fmtparams)
         reader = getattr(rows, "reader", rows)  # a DictReader does not count the line of an error; its reader does
         try:
             yield from map(tuple, rows) if self.as_tuple else rows
@@ -61,6 +60,8 @@ class CSVParser(_CSVReader):
     [['id', 'text'], ['1', 'one, two']]
     """
 
+    _reader: ClassVar[Any] = csv.reader
+
     def __init__(
         self,
         source: IterDataPipe[tuple[str, IO[Any]]],
@@ -78,10 +79,7 @@ class CSVParser(_CSVReader):
         self._set_up(source, skip_lines, decode, encoding, errors, return_path, max_bytes, on_error)
         self.as_tuple = as_tuple
         self.fmtparams = fmtparams
-        self._reader(())  # raises where fmtparams are wrong
-
-    def _reader(self, lines: Iterable[str]) -> Any:
-        return csv.reader(lines, **self.fmtparams)
+        self._reader((), **fmtparams)  # raises where fmtparams are wrong
 
 
 @functional_datapipe("parse_csv_as_dict")
@@ -98,6 +96,8 @@ class CSVDictParser(_CSVReader):
     >>> list(dp)
     [{'id': '1', 'text': 'one'}, {'id': '2', 'text': 'two'}]
     """
+
+    _reader: ClassVar[Any] = csv.DictReader
 
     def __init__(
         self,
@@ -116,10 +116,7 @@ class CSVDictParser(_CSVReader):
         if fmtparams.get("fieldnames") is not None:
             fmtparams["fieldnames"] = [*fmtparams["fieldnames"]]  # an iterator would be exhausted after one stream
         self.fmtparams = fmtparams
-        self._reader(())  # raises where fmtparams are wrong
-
-    def _reader(self, lines: Iterable[str]) -> Any:
-        return csv.DictReader(lines, **self.fmtparams)
+        self._reader((), **fmtparams)  # raises where fmtparams are wrong
 
 
 @functional_datapipe("parse_json_files")

@@ -13,7 +13,6 @@ import numpy as np
 from ...errors.checks import AUTO
 from ...errors.secrets import Options
 from ...registry import (
-    ErrorPolicy,
     IterDataPipe,
     OnError,
     Provenance,
@@ -68,8 +67,7 @@ class WholeFileReader(WorksAhead[R]):
         self.include_paths = include_paths
         self.workers = workers
         self.storage_options = Options(storage_options)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
         if workers == 0:
             self.works_in = None
         room = AUTO if workers == AUTO else max(2 * workers, 1)
@@ -312,8 +310,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self.drop_empty_lines = drop_empty_lines
         self.max_bytes = max_bytes
         self.storage_options = Options(storage_options)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         return self.outputs_of_each(self.error_policy.outputs(self._rows), self.source)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors.checks import expect_seconds
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...state.replay import expect_no_fewer
 from ...storage.reading import open_to_seek
 from ...storage.retrying import trying_again
@@ -88,8 +88,7 @@ class VideoReader(IterDataPipe[dict[str, Any]]):
         self.drop_last = drop_last
         self.audio = audio
         self.storage_options = Options(storage_options)
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         items = self.read(self.source)

@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.addresses import Address, Client, address_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError
@@ -23,7 +23,7 @@ from ...storage.streaming.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Threads
 from ..bases.ahead.tuning import DERIVED
 from ..bases.ahead.works_ahead import WorksAhead
-from ..bases.listers_and_openers import check_length, matches, promised
+from ..bases.listers_and_openers import GivenLength, check_length, matches
 
 LOADS_PER_PLACE = 2
 """Objects in flight per concurrent load: the oldest may take longer than others."""
@@ -32,7 +32,7 @@ _MOST_WORKERS = 64
 
 
 @functional_datapipe("list_files_by_s3")
-class S3FileLister(IterDataPipe[str]):
+class S3FileLister(GivenLength, IterDataPipe[str]):
     """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
     Take it for all objects below a prefix in S3, and `list_files_by_fsspec` for one folder or another store. A prefix
@@ -84,8 +84,7 @@ class S3FileLister(IterDataPipe[str]):
         self.request_timeout_ms = request_timeout_ms
         self.region = region
         self.masks = masks
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
 
     def __iter__(self) -> Iterator[str]:
         pages: Any = None
@@ -122,9 +121,6 @@ class S3FileLister(IterDataPipe[str]):
                 "URLs of S3 begin with s3://: list_files_by_fsspec lists folders of all that fsspec speaks"
             )
         return Pages(address_of(prefix, self.options), self.after)
-
-    def __len__(self) -> int:
-        return promised(self.length)
 
 
 @functional_datapipe("load_files_by_s3")
@@ -190,8 +186,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.workers = workers
         self.max_bytes = max_bytes
         self.ordered = ordered
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
         room = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
         self._set_concurrency(("workers", workers, _MOST_WORKERS), (DERIVED, room))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...errors.secrets import Options
-from ...registry import ErrorPolicy, IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...storage.addresses import COMMAND, address_of, is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, opened
@@ -54,7 +54,7 @@ class FSSpecFileLister(Lister):
         **kwargs: Any,
     ) -> None:
         super().__init__(root, masks, on_error)
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
         self.storage_options = Options(storage_options, **kwargs)
 
     def _files_under(self, root: str) -> Iterator[str]:
@@ -106,7 +106,7 @@ class FSSpecFileOpener(Opener):
     ) -> None:
         is_binary(mode)
         super().__init__(source, on_error)
-        self.error_policy = ErrorPolicy(trying_again(on_error))
+        self.handle_errors(on_error, applied=trying_again(on_error))
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
         self.allow_commands = allow_commands

@@ -14,7 +14,7 @@ import torch
 from ...errors.optional import require
 from ...registry import IterDataPipe, OnError, close, functional_datapipe
 from ...storage.streaming.streams import checked_path, expect_bytes
-from ..bases.listers_and_openers import check_length, promised
+from ..bases.listers_and_openers import GivenLength, check_length
 from ..files.streams import path_and_stream
 from .archive import Unpacker
 
@@ -25,7 +25,7 @@ _DTYPES = {"float_list": np.float32, "int64_list": np.int64}
 
 
 @functional_datapipe("load_from_tfrecord")
-class TFRecordLoader(Unpacker[dict[str, Any]]):
+class TFRecordLoader(GivenLength, Unpacker[dict[str, Any]]):
     """Yield a dict for each example in TFRecord files: by names, features as tensors or lists of bytes.
 
     Take it for data that you have as TFRecord files; TensorFlow is not needed. Takes pairs of a path and a stream of
@@ -104,9 +104,6 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
                 number += 1
         finally:
             close(stream)
-
-    def __len__(self) -> int:
-        return promised(self.length)
 
 
 def _read_exactly(stream: IO[bytes], size: int, number: int) -> bytes:

@@ -115,8 +115,7 @@ class ObjectReader(Fetching[R]):
         self.urls = urls
         self.with_name = with_name
         self.workers = workers
-        self.on_error = on_error
-        self.error_policy = ErrorPolicy(trying_again(on_error), can_skip=False)
+        self.handle_errors(on_error, can_skip=False, applied=trying_again(on_error))
         self.storage_options = Options(storage_options)
 
     def _item(self, index: Any) -> Any:
