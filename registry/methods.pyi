@@ -4183,9 +4183,10 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """Give each item of the source, read only once.
 
         Each access gives the same object, so in-place changes persist. Equal indices share an item; -1 and the last index
-        do not. Items at unhashable indices are not kept. Each process, so each worker, has its own cache, which
-        pickles and copies do not include. Where earlier random steps have other seeds when a pass begins, items are read
-        again.
+        do not. Each process, so each worker, has its own cache, which pickles and copies do not include. Where earlier
+        random steps have other seeds when a pass begins, items are read again.
+
+        Raises TypeError for an index that is not hashable, such as a list.
 
         >>> dp = SequenceWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
         >>> dp[2], dp[2]

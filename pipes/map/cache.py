@@ -16,9 +16,10 @@ class InMemoryCacheHolder(Fetching[T]):
     """Give each item of the source, read only once.
 
     Each access gives the same object, so in-place changes persist. Equal indices share an item; -1 and the last index
-    do not. Items at unhashable indices are not kept. Each process, so each worker, has its own cache, which
-    pickles and copies do not include. Where earlier random steps have other seeds when a pass begins, items are read
-    again.
+    do not. Each process, so each worker, has its own cache, which pickles and copies do not include. Where earlier
+    random steps have other seeds when a pass begins, items are read again.
+
+    Raises TypeError for an index that is not hashable, such as a list.
 
     >>> dp = SequenceWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
     >>> dp[2], dp[2]
@@ -47,8 +48,6 @@ class InMemoryCacheHolder(Fetching[T]):
                 kept = self._kept = {}
             if type(index) is not int:
                 index = _as_key(index)
-                if not _can_be_kept(index):
-                    return self.source[index]
             if index not in kept:
                 kept[index] = self.source[index]
             return kept[index]
@@ -60,8 +59,6 @@ class InMemoryCacheHolder(Fetching[T]):
         if self._kept is None:
             self._kept = {}
         kept, keys = self._kept, [*map(_as_key, indices)]
-        if not all(map(_can_be_kept, keys)):
-            return self.source.__getitems__(keys)  # type: ignore[attr-defined, no-any-return]
         if missing := [key for key in dict.fromkeys(keys) if key not in kept]:
             kept.update(zip(missing, self.source.__getitems__(missing), strict=True))  # type: ignore[attr-defined]
         return [kept[key] for key in keys]
@@ -81,12 +78,3 @@ def _as_key(index: Any) -> Any:
         return operator.index(index)  # a tensor equals no other as a key
     except TypeError:
         return index
-
-
-def _can_be_kept(index: Any) -> bool:
-    """Say whether an index is hashable and no slice; slices hash from Python 3.12 on, but select many items."""
-    try:
-        hash(index)
-    except TypeError:  # such as a list, or a tuple with one
-        return False
-    return not isinstance(index, slice)
