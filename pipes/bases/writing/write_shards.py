@@ -103,8 +103,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             return self._first_free(parts, mine, again)
         names = self._files.names(self.storage_options, self.error_policy)
         indexes = self._files.indexes(self.storage_options, self.error_policy)
-        self._expect_one_format(names, indexes)
-        self._expect_no_others(names)
+        self._expect_no_others(names, indexes)
         if self.mode == "error":
             self._expect_no_earlier(names, indexes, parts, mine)
         return 0
@@ -120,24 +119,16 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             first += parts
         return first
 
-    def _expect_one_format(self, names: list[str], indexes: list[str]) -> None:
-        """Raise FileExistsError for files of a run in another format, which this one would not replace."""
+    def _expect_no_others(self, names: list[str], indexes: list[str]) -> None:
+        """Raise FileExistsError for files of a run in another format, and for others that readers would take too."""
         files = self._files
-        listed = files.listed(indexes, self.storage_options)
-        there = {*files.of_another_format(names), *listed}.intersection(names)
-        if others := sorted(name for name in there if not files.numbers([name])):
+        there = {*files.of_another_format(names), *files.listed(indexes, self.storage_options)}.intersection(names)
+        of_another_format = sorted(name for name in there if not files.numbers([name]))
+        if others := of_another_format or files.others(names):
+            which = "of an earlier run in another format" if of_another_format else "that this step did not name"
             raise FileExistsError(
-                f"{without_secrets(files.folder)} has {_files(others)} of an earlier run in another format, such as "
-                f"{others[0]!r}: remove them, write to another folder, or with mode='append' beside them"
-            )
-
-    def _expect_no_others(self, names: list[str]) -> None:
-        """Raise FileExistsError where readers of the folder would take files that this step did not name."""
-        if others := self._files.others(names):
-            raise FileExistsError(
-                f"{without_secrets(self._files.folder)} has {_files(others)} that this step did not name, such as "
-                f"{others[0]!r}, and readers of the folder would take them too: write to another folder, or with "
-                "mode='append' beside them"
+                f"{without_secrets(files.folder)} has {_files(others)} {which}, such as {others[0]!r}, and this run "
+                "would not replace them: remove them, write to another folder, or with mode='append' beside them"
             )
 
     def _expect_no_earlier(self, names: list[str], indexes: list[str], parts: int, mine: set[int]) -> None:
