@@ -18,12 +18,12 @@ from ..state.run import replace_live_iterator
 from ..state.save import flatten, hand_down, load_place, node_in, place_of
 from ..state.seeds import PassPath, Seeded, derive_seed, seed_graph, uniform_draws
 from ..state.sources import can_capture, capture
+from .base import P, R, T
 from .lazy_methods import later
 from .map_pipe import MapDataPipe
 from .pipe import IterDataPipe
 from .registration import Operator, functional_datapipe, operators
 from .sharding import apply_sharding, expect_alike_sources, sharding_points
-from .variables import P, R, T
 
 __all__ = [
     "PREPARATIONS",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from ..errors.observer import Observer
 from ..errors.policy import ErrorPolicy, OnError, Retry
@@ -15,9 +15,17 @@ from .method_lookup import find_method
 from .registration import operators
 from .traits import Trait, product_of_buffers
 
-__all__ = ["BasePipe"]
+__all__ = ["BasePipe", "P", "R", "T"]
 
 T_co = TypeVar("T_co", covariant=True)
+
+# For operators
+P = ParamSpec("P")
+"""The parameters of a function."""
+R = TypeVar("R")
+"""The type of what a step makes of items."""
+T = TypeVar("T")
+"""The type of items."""
 
 _PIPES = (TorchIterDataPipe, TorchMapDataPipe)
 

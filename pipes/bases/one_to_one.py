@@ -1,11 +1,22 @@
-"""Base of operators that map items one to one, in order."""
+"""Bases of operators that yield the items of their source as they are, or a result of each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from ...registry import IterDataPipe, Provenance, R, provenance_of, require_end
+from ...registry import IterDataPipe, Provenance, R, T, provenance_of, require_end
+
+
+class SameItems(IterDataPipe[T]):
+    """Yield items of the source as they are, each before the next is pulled: a base class."""
+
+    gives = "same"
+    keeps_schema = True
+    source: IterDataPipe[T]
+
+    def provenance(self) -> Provenance | None:
+        return provenance_of(self.source)
 
 
 class OneToOne(IterDataPipe[R]):

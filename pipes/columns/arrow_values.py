@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrow import pa, pc
+from ..arrow import pa, pc
 
 Where = Callable[[int], str]
 """Describes the place of a value, by its number, for errors."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrow import pa, pc
+from ..arrow import pa, pc
 from .arrow_values import stays_list
 from .tensors import column_of, names_of, tensor_of, tensors_of
 from .to_arrow import batch_of

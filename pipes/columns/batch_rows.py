@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .arrow import pa, pc
+from ..arrow import pa, pc
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 

@@ -17,7 +17,7 @@ from ...registry import ErrorPolicy, Retry
 from ...storage.addresses import is_local_path
 from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
-from .arrow import pa, pc, pq
+from ..arrow import pa, pc, pq
 from .arrow_values import first_failing
 from .filters import expression_of, fields_in, guarantee
 from .formats import ColumnFormat, OrcFormat, ParquetFormat, ipc_format

@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from .arrow import ds, pa, pc
+from ..arrow import ds, pa, pc
 
 _parsing = threading.Lock()
 """Locked while a text is parsed: `ast.parse` of Python 3.11 fails at times in several threads at once."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ...errors.notes import add_note
 from ...state.replay import expect_no_fewer
-from .arrow import ds, pa, pc, pq
+from ..arrow import ds, pa, pc, pq
 from .filters import may_be_true_of_nan
 
 _ROWS_AT_A_TIME = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .arrow import pa, pq
+from ..arrow import pa, pq
 
 
 def expect_kinds(schema: pa.Schema, has_place: Callable[[pa.DataType], bool], why: str) -> None:

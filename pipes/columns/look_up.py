@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from .arrow import pa, pc
+from ..arrow import pa, pc
 from .batch_rows import as_batch, row_dicts, values_of_arrow
 from .to_arrow import array_of, batch_of, is_frame
 from .writing import columns_of_rows

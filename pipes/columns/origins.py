@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 from ...storage.streaming.streams import checked_path
-from .arrow import pa
+from ..arrow import pa
 
 if TYPE_CHECKING:
     from .formats import ColumnFormat

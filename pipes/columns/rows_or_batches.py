@@ -11,7 +11,7 @@ import torch
 from ...registry import IterDataPipe, sources_of
 from ...state.foreign import declares
 from ...state.graph import DataPipe, is_one_of_several
-from .arrow import pa
+from ..arrow import pa
 from .to_arrow import is_frame
 
 P = TypeVar("P", bound=IterDataPipe[Any])

@@ -15,7 +15,7 @@ from ...registry import copy_of, sources_of, walk
 from ...state.foreign import declared
 from ...state.graph import DataPipe
 from ...state.seeds import generators_kept
-from .arrow import pa
+from ..arrow import pa
 from .times import TimeTypes, keeps_schema, times_of
 
 

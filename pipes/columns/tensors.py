@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .arrow import pa
+from ..arrow import pa
 from .arrow_values import cast_values, converted, stays_list
 from .to_arrow import Values, array_of
 

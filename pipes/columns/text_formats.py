@@ -13,7 +13,7 @@ from typing import IO, Any
 from ...errors.hints import hint_on_argument
 from ...errors.notes import add_note
 from ...storage.streaming.decompression_limit import LINE_BYTES
-from .arrow import pa
+from ..arrow import pa
 from .formats import ColumnFormat, StreamedFormat
 from .origins import FilePart
 

@@ -10,7 +10,7 @@ import torch
 from ...registry import sources_of
 from ...state.foreign import declared, declares
 from ...state.graph import is_one_of_several
-from .arrow import pa
+from ..arrow import pa
 from .to_arrow import array_of
 
 TimeTypes = dict[str, "pa.DataType"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrow import pa
+from ..arrow import pa
 from .arrow_values import first_failing
 
 Values = Any

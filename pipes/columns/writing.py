@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from .arrow import pa
+from ..arrow import pa
 from .kinds import is_tensor
 from .tensors import tensor_of
 from .to_arrow import batch_of, rows_in

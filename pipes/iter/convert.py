@@ -9,8 +9,8 @@ from typing import Any
 
 from ...registry import MapDataPipe, T, Tally, functional_datapipe, own
 from ...state.passes import ENDED_BY_STOP_ITERATION
-from ..bases.ahead.fetching import fetch_items, fetcher
 from ..bases.arguments import expect_indices
+from ..bases.indexing import fetch_items, fetcher
 from ..bases.striding import Positioned
 
 

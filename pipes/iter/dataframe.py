@@ -10,9 +10,9 @@ from ...errors.secrets import Options
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
+from ..arrow import pa, pq
 from ..bases.arguments import expect_names
 from ..bases.striding import in_runs
-from ..columns.arrow import pa, pq
 from ..columns.formats import expect_all_rows
 from ..columns.to_arrow import listed
 

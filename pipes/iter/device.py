@@ -10,7 +10,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory as _untyped_pin
 
 from ...registry import IterDataPipe, T, functional_datapipe, own
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 
 _pin: Callable[[Any, Any], Any] = _untyped_pin
 

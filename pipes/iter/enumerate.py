@@ -10,7 +10,7 @@ from typing import Any
 
 from ...registry import IterDataPipe, R, T, Tally, expect_whole, functional_datapipe, own
 from ...registry.sharding import part_read
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 
 
 class _Numbering(IterDataPipe[R]):

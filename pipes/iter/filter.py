@@ -21,7 +21,7 @@ from ...registry import (
     require_end,
 )
 from ..bases.input_columns import Columns, check_function, taking_columns
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 
 _logger = logging.getLogger("penstock")
 

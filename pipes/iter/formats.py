@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from ...registry import IterDataPipe, OnError, functional_datapipe, own
+from ..arrow import pa
 from ..bases.arguments import expect_names
 from ..bases.one_to_one import OneToOne
 from ..bases.rows.cuts_batches import CutsBatches
-from ..columns.arrow import pa
 from ..columns.arrow_values import stays_list
 from ..columns.batch_formats import converter
 from ..columns.batch_rows import as_batch

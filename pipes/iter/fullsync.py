@@ -9,7 +9,7 @@ from typing import Any
 from ...errors.checks import expect_seconds
 from ...registry import IterDataPipe, T, functional_datapipe, own
 from ...workers.ranks import AllRanks, expect_ranks
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 
 _HAS_FAILED, _HAS_ENDED, _HAS_ITEM = -1, 0, 1
 _NO_ITEM = object()

@@ -92,9 +92,7 @@ class IterKeyZipper(IterDataPipe[Any]):
         ref_key_of = keys_by(self.ref_key_fn or self.key_fn, self.error_policy)
         ref_items = self.read(self.ref_datapipe)
         numbered_ref_items = iter(ref_items)
-        again = ref_items.again(self.held)
-        buffer = self.held = {ref_key_of(again[number]): (number, again[number]) for number in self.held}
-        del again
+        buffer = self.held = {ref_key_of(item): (number, item) for number, item in ref_items.again(self.held).items()}
         ref_items.keep_from(lambda: next((number for number, _ in buffer.values()), None))  # the first is the oldest
 
         def find(key: Hashable) -> bool:

@@ -17,8 +17,8 @@ from ...storage.file_systems import is_file, locate, urls_below
 from ...storage.listing import files_below, lists_by_name
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
+from ..arrow import pc
 from ..bases.listers_and_openers import Lister, Roots, files_in, matches
-from ..columns.arrow import pc
 from ..columns.filters import expression_of, may_be_true
 from ..columns.origins import Origin, hive_values, known_values
 from ..files.extensions import EXTENSIONS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...registry import IterDataPipe, T, Tally, functional_datapipe, own
+from ..bases.one_to_one import SameItems
 from ..bases.progress_bar import losses_and_waits, with_bar
-from ..bases.same_items import SameItems
 
 
 @functional_datapipe("progress")

@@ -16,7 +16,7 @@ from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, T, Tally, expect_whole, functional_datapipe, own, walk
 from ...state.foreign import declares
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 from .create import Sampler
 
 Seed = int | float | str

@@ -30,10 +30,10 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.decompression_limit import LINE_BYTES, MAX_BYTES
 from ...storage.streaming.streams import checked_path, text_over
 from ...workers.threads import InlineWorkers, Threads
+from ..arrow import pa
 from ..bases.ahead.tuning import DERIVED, MOST_THREADS
 from ..bases.ahead.works_ahead import WorksAhead
 from ..bases.rows.one_schema import OneSchema
-from ..columns.arrow import pa
 from ..columns.origins import FilePart, origin_of
 from ..columns.text_formats import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of, columns_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
 
 from ...registry import IterDataPipe, T, expect_whole, functional_datapipe, own
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 
 
 @functional_datapipe("cycle")

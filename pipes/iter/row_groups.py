@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from ...errors.secrets import Options
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ..arrow import pc
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.rows.parts import ReadsParts
-from ..columns.arrow import pc
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of
 from ..columns.origins import FilePart, RowGroup, origin_of

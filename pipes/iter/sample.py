@@ -26,7 +26,7 @@ from ...registry import (
 )
 from ...state.foreign import declared, declares
 from ...storage.addresses import LOCAL
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 from ..columns.batch_rows import as_batch, sliced, taken
 from ..columns.rows_or_batches import gives_batches, is_table
 from ..columns.to_arrow import rows_in

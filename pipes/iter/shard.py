@@ -24,7 +24,7 @@ from ...registry import (
 from ...registry.sharding import divide_items, part_of
 from ...state.foreign import TorchIterDataPipe, declared
 from ...workers.ranks import expect_no_second_division
-from ..bases.same_items import SameItems
+from ..bases.one_to_one import SameItems
 from ..bases.striding import Strided, strided
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from ...errors.secrets import without_secrets
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.streaming.streams import checked_path
+from ..arrow import pa, pq
 from ..bases.writing.write_rows import RowWriter, TableWriter
 from ..bases.writing.write_shards import CountedFile, Mode
-from ..columns.arrow import pa, pq
 from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
 from ..columns.to_arrow import rows_in
 from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in

@@ -8,9 +8,9 @@ from datetime import date, time
 from typing import Any
 
 from ...registry import functional_datapipe
+from ..arrow import pa, pc
 from ..bases.writing.write_rows import TableWriter
 from ..bases.writing.write_shards import CountedFile
-from ..columns.arrow import pa, pc
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...registry import MapDataPipe, T, add_error_context, functional_datapipe
 from ...state.seeds import seeds_of
-from ..bases.ahead.fetching import Fetching
+from ..bases.indexing import Fetching
 
 
 @functional_datapipe("in_memory_cache")

@@ -7,9 +7,8 @@ from typing import Any, TypeVar, overload
 
 from ...registry import MapDataPipe, T, add_error_context, functional_datapipe
 from ...state.foreign import TorchMapDataPipe
-from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_pipes
-from ..bases.indexing import from_start
+from ..bases.indexing import Fetching, from_start
 
 T2 = TypeVar("T2")
 T3 = TypeVar("T3")

@@ -13,7 +13,7 @@ from ...registry import IterDataPipe, OnError, T, add_error_context, functional_
 from ...state.graph import let_steps_nest
 from ...state.seeds import FIRST_PASS, seeds_of
 from ...state.sources import SourceLink
-from ..bases.ahead.fetching import Fetching
+from ..bases.indexing import Fetching
 from ..bases.input_columns import check_function
 
 _PAIRS_AT_A_TIME = 1024

@@ -12,8 +12,8 @@ from torch.utils.data import Dataset
 
 from ...registry import T, add_error_context, functional_datapipe
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
-from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import how_to_make
+from ..bases.indexing import Fetching
 
 
 @functional_datapipe(None)

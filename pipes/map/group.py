@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...registry import DataChunk, MapDataPipe, T, add_error_context, functional_datapipe
-from ..bases.ahead.fetching import FetchItems, fetch_items, fetcher
 from ..bases.arguments import expect_batching
-from ..bases.indexing import from_start
+from ..bases.indexing import FetchItems, fetch_items, fetcher, from_start
 
 
 @functional_datapipe("batch")

@@ -11,9 +11,8 @@ from typing import Any
 
 from ...registry import MapDataPipe, T, add_error_context, functional_datapipe
 from ...state.foreign import TorchMapDataPipe
-from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_pipes, expect_weights
-from ..bases.indexing import from_start
+from ..bases.indexing import Fetching, from_start
 
 
 @functional_datapipe("mix")

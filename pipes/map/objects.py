@@ -14,9 +14,8 @@ from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, map_in_threads
-from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_urls
-from ..bases.indexing import from_start
+from ..bases.indexing import Fetching, from_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable

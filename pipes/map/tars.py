@@ -19,8 +19,8 @@ from ...storage.clients import timeouts
 from ...storage.reading import open_to_seek
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, map_in_threads
-from ..bases.ahead.fetching import Fetching
 from ..bases.arguments import expect_urls
+from ..bases.indexing import Fetching
 from ..files.compression import known_kind
 from ..files.members import inner_path
 from ..files.tars import OtherMembers, opened_tar

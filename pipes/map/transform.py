@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...registry import MapDataPipe, OnError, R, T, add_error_context, functional_datapipe
-from ..bases.ahead.fetching import Fetching
+from ..bases.indexing import Fetching
 from ..bases.input_columns import as_it_is, check_function
 
 

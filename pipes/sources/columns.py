@@ -10,9 +10,9 @@ from typing import Any, TypeVar, Unpack
 from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError
 from ...registry.renamed import takes_old_names
+from ..arrow import pa, pc
 from ..bases.listers_and_openers import expect_roots
 from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
-from ..columns.arrow import pa, pc
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 

@@ -14,8 +14,8 @@ from ...errors.secrets import Options, without_secrets
 from ...registry import OnError
 from ...storage.stores import options_of_library
 from ...storage.streaming.streams import checked_path
+from ..arrow import pa, pc
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
-from ..columns.arrow import pa, pc
 from ..columns.filters import may_be_true
 from ..columns.formats import ParquetFormat
 from ..columns.origins import Fragment

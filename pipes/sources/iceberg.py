@@ -10,8 +10,8 @@ from ...errors.checks import takes_only
 from ...errors.optional import require
 from ...errors.secrets import Options, without_secrets
 from ...registry import OnError
+from ..arrow import pa, pc
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
-from ..columns.arrow import pa, pc
 from ..columns.filters import may_be_true
 from ..columns.formats import ColumnFormat, ParquetFormat
 from ..columns.origins import Fragment

@@ -13,8 +13,8 @@ from ...errors.secrets import Options, without_secrets
 from ...registry import OnError, expect_whole
 from ...storage.stores import options_of_library
 from ...storage.streaming.streams import checked_path
+from ..arrow import pa, pc
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
-from ..columns.arrow import pa, pc
 from ..columns.formats import ColumnFormat
 from ..columns.origins import Fragment
 from .table_versions import ROWS, FragmentLister, FragmentReader, LibraryFormat, plain_schema, reading_fragments

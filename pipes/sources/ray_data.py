@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ...errors.optional import require
 from ...registry import IterDataPipe, expect_whole, own
+from ..arrow import pa
 from ..bases.rows.column_reader import BATCH_SIZE
-from ..columns.arrow import pa
 from ..columns.to_arrow import array_of
 
 if TYPE_CHECKING:

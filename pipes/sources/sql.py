@@ -17,8 +17,8 @@ from ...errors.notes import add_note
 from ...errors.optional import require
 from ...errors.secrets import without_secrets
 from ...registry import OnError, expect_whole
+from ..arrow import pa, pc
 from ..bases.rows.column_reader import BATCH_SIZE, PREFETCH
-from ..columns.arrow import pa, pc
 from ..columns.formats import ColumnFormat
 from ..columns.origins import Fragment
 from ..columns.schema import schema_of_text, schema_text

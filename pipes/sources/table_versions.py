@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from ...registry import IterDataPipe, OnError, expect_whole, own
 from ...registry.sharding import part_read
+from ..arrow import pa, pc
 from ..bases.rows.column_reader import PREFETCH, ColumnReader
-from ..columns.arrow import pa, pc
 from ..columns.batch_rows import as_batch
 from ..columns.files import ColumnFile
 from ..columns.filters import expression_of

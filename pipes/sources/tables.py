@@ -13,8 +13,8 @@ from torch.utils.data import Dataset, IterableDataset
 from ...errors.checks import takes_only
 from ...errors.optional import require
 from ...registry import IterDataPipe, T
+from ..arrow import pa
 from ..bases.rows.column_reader import BATCH_SIZE
-from ..columns.arrow import pa
 from ..columns.rows_or_batches import giving_rows
 from ..columns.to_arrow import batch_of, batch_of_frame, columns_of
 from ..iter.create import IterableWrapper

@@ -19,7 +19,7 @@ from ....registry import (
     expect_whole,
     own,
 )
-from ...columns.arrow import pa, pc
+from ...arrow import pa, pc
 from ...columns.files import ColumnFile
 from ...columns.filters import expression_of
 from ...columns.formats import ParquetFormat

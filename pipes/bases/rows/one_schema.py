@@ -10,7 +10,7 @@ from ....registry import SHARDING_PRIORITIES, IterDataPipe, T, own, seed_graph, 
 from ....registry.sharding import part_read
 from ....state.copying import copy_to_look_at
 from ....state.foreign import declared
-from ...columns.arrow import pa
+from ...arrow import pa
 from ...columns.files import first_difference
 from ...columns.schema import schema_of_text, schema_text
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....errors.notes import add_note
 from ....registry import IterDataPipe, OnError, Reading, T, add_error_context, expect_whole, own
-from ...columns.arrow import pa
+from ...arrow import pa
 from ...columns.arrow_values import first_failing
 from ...columns.batch_rows import sliced
 from ...columns.rows_or_batches import DECLARED_BATCHES, gives_batches, is_batch

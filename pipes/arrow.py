@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...errors.optional import LazyModule
+from ..errors.optional import LazyModule
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
