@@ -6,16 +6,14 @@ import errno
 import gzip
 import io
 import os
-import re
 import signal
 import subprocess
 import sys
 import tarfile
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -24,6 +22,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from answering import Server, running
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage.reading import open_to_seek
@@ -49,71 +48,12 @@ def tar_of(content: bytes) -> bytes:
     return packed.getvalue()
 
 
-class Files(ThreadingHTTPServer):
-    """A server of one file by ranges; `befalls(range, how often it was asked for)` says what befalls an answer."""
-
-    daemon_threads = True
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.content = content
-        self.version = "1"
-        self.asked: list[str] = []
-        self.befalls: Callable[[str, int], str] = lambda asked, times: ""
-        self.begun, self.go_on = Event(), Event()
-        self.url = f"http://127.0.0.1:{self.server_port}/a"
-
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing: clients hang up."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Files
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        server, asked, fate = self.server, self.headers.get("Range", ""), ""
-        if self.command == "GET":
-            server.asked.append(asked)
-            fate = server.befalls(asked, server.asked.count(asked))
-        if fate == "503":
-            self.send_response(503)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        if fate == "replace":
-            server.content, server.version = server.content[::-1], "2"
-        span = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
-        first, last = (int(span[1]), int(span[2] or len(server.content) - 1)) if span else (0, len(server.content) - 1)
-        body = server.content[first : last + 1]
-        self.send_response(206 if span else 200)
-        if span:
-            self.send_header("Content-Range", f"bytes {first}-{first + len(body) - 1}/{len(server.content)}")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("ETag", f'"{server.version}"')
-        self.close_connection = fate == "cut"
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        self.wfile.write(body[: len(body) // 2])
-        if fate == "wait":
-            server.begun.set()
-            assert server.go_on.wait(30)
-        if fate != "cut":
-            self.wfile.write(body[len(body) // 2 :])
-
-    do_HEAD = do_GET  # noqa: N815
-
-
 @contextmanager
-def serving(content: bytes) -> Iterator[Files]:
-    with Files(content) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield server
-        server.shutdown()
+def serving(content: bytes) -> Iterator[tuple[Server, str]]:
+    """Yield a server of one file, and its address there."""
+    with running() as server:
+        server.content = content
+        yield server, f"{server.url}/a"
 
 
 def in_pieces(dp: Any) -> bytes:
@@ -130,8 +70,8 @@ def each_range_is_cut_once(asked: str, times: int) -> str:
 
 @pytest.mark.parametrize(("protocol", "pack"), [("zip", zip_of), ("tar", tar_of)])
 def test_what_is_cut_below_an_archive_is_asked_for_again_and_nothing_is_lost(protocol: str, pack: Any) -> None:
-    with serving(pack(CONTENT)) as server:
-        dp = IterableWrapper([f"{protocol}://a.txt::{server.url}"]).load_files_by_s3(on_error=ONCE)
+    with serving(pack(CONTENT)) as (server, address):
+        dp = IterableWrapper([f"{protocol}://a.txt::{address}"]).load_files_by_s3(on_error=ONCE)
         begun = iter(dp)
         _, stream = next(begun)
         head = stream.read(10)
@@ -142,8 +82,8 @@ def test_what_is_cut_below_an_archive_is_asked_for_again_and_nothing_is_lost(pro
 
 @pytest.mark.parametrize(("protocol", "pack"), [("zip", zip_of), ("tar", tar_of)])
 def test_two_versions_of_an_archive_are_not_mixed(protocol: str, pack: Any) -> None:
-    with serving(pack(CONTENT)) as server:
-        [(_, stream)] = IterableWrapper([f"{protocol}://a.txt::{server.url}"]).load_files_by_s3()
+    with serving(pack(CONTENT)) as (server, address):
+        [(_, stream)] = IterableWrapper([f"{protocol}://a.txt::{address}"]).load_files_by_s3()
         server.befalls = lambda asked, times: "replace"
         with pytest.raises(OSError, match="the object was replaced while it was read") as caught:
             stream.read()
@@ -151,8 +91,8 @@ def test_two_versions_of_an_archive_are_not_mixed(protocol: str, pack: Any) -> N
 
 
 def test_a_seek_in_a_zip_is_tried_again_and_shows_no_signature() -> None:
-    with serving(zip_of(CONTENT)) as server:
-        url = f"zip://a.txt::{server.url}?sig=SECRET"
+    with serving(zip_of(CONTENT)) as (server, address):
+        url = f"zip://a.txt::{address}?sig=SECRET"
         stream = open_to_seek(url, {}, retry=ONCE)
         server.befalls = lambda asked, times: "503" if times == 1 else ""
         stream.seek(12_000_000)
@@ -165,8 +105,8 @@ def test_a_seek_in_a_zip_is_tried_again_and_shows_no_signature() -> None:
 
 
 def test_a_forked_process_does_not_hang_in_an_archive_of_its_parent() -> None:
-    with serving(zip_of(CONTENT)) as server:
-        [(_, stream)] = IterableWrapper([f"zip://a.txt::{server.url}"]).open_files_by_fsspec("rb")
+    with serving(zip_of(CONTENT)) as (_, address):
+        [(_, stream)] = IterableWrapper([f"zip://a.txt::{address}"]).open_files_by_fsspec("rb")
         head = stream.read(10)
         if (process := os.fork()) == 0:
             signal.alarm(10)
@@ -211,8 +151,8 @@ def test_a_link_is_decompressed_as_its_own_name_tells(tmp_path: Path) -> None:
 
 
 def test_a_tar_behind_a_signed_url_is_decompressed() -> None:
-    with serving(gzip.compress(tar_of(b"inside"))) as server:
-        dp = IterableWrapper([f"tar://a.txt::{server.url}.tar.gz?sig=SECRET"])
+    with serving(gzip.compress(tar_of(b"inside"))) as (_, address):
+        dp = IterableWrapper([f"tar://a.txt::{address}.tar.gz?sig=SECRET"])
         assert in_pieces(dp.load_files_by_s3()) == b"inside"
 
 
@@ -251,11 +191,11 @@ def test_nothing_is_written_through_a_chain(url: str, message: str, tmp_path: Pa
 
 def test_damage_in_an_archive_names_the_whole_address() -> None:
     packed = zip_of(b"inside", zipfile.ZIP_STORED).replace(b"inside", b"inSide", 1)
-    with serving(packed) as server:
-        [(_, stream)] = IterableWrapper([f"zip://a.txt::{server.url}?sig=SECRET"]).load_files_by_s3()
+    with serving(packed) as (_, address):
+        [(_, stream)] = IterableWrapper([f"zip://a.txt::{address}?sig=SECRET"]).load_files_by_s3()
         with pytest.raises(zipfile.BadZipFile) as caught:
             stream.read()
-    assert caught.value.__notes__ == [f"while reading zip://a.txt::{server.url}?…"]
+    assert caught.value.__notes__ == [f"while reading zip://a.txt::{address}?…"]
 
 
 # Files that a link keeps
@@ -272,22 +212,22 @@ def started(url: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def test_two_processes_keep_one_file_and_none_reads_half_of_it(tmp_path: Path) -> None:
-    with serving(CONTENT) as server:
+    with serving(CONTENT) as (server, address):
         server.befalls = lambda asked, times: "wait" if times == 1 else ""
-        url = f"filecache::{server.url}"
+        url = f"filecache::{address}"
         with started(url, tmp_path) as other:
             assert server.begun.wait(60)
             Thread(target=lambda: (Event().wait(0.5), server.go_on.set())).start()
             dp = IterableWrapper([url]).load_files_by_s3(storage_options={"cache_storage": tmp_path})
             assert in_pieces(dp) == CONTENT
             assert other.communicate(timeout=60)[0] == f"{len(CONTENT)}\n"
-        assert len(server.asked) == 1
+        assert server.count("GET") == 1
 
 
 def test_no_half_of_a_file_stays_behind_a_process_that_is_killed(tmp_path: Path) -> None:
-    with serving(CONTENT) as server:
+    with serving(CONTENT) as (server, address):
         server.befalls = lambda asked, times: "wait" if times == 1 else ""
-        url = f"simplecache::{server.url}"
+        url = f"simplecache::{address}"
         with started(url, tmp_path) as killed:
             assert server.begun.wait(60)
             killed.kill()
@@ -298,36 +238,36 @@ def test_no_half_of_a_file_stays_behind_a_process_that_is_killed(tmp_path: Path)
 
 
 def test_a_download_that_is_cut_in_the_middle_of_a_chain_does_not_stay(tmp_path: Path) -> None:
-    with serving(zip_of(CONTENT)) as server:
+    with serving(zip_of(CONTENT)) as (server, address):
         server.befalls = lambda asked, times: "cut" if times <= 2 else ""
         options = {"simplecache": {"cache_storage": str(tmp_path)}}
-        dp = IterableWrapper([f"zip://a.txt::simplecache::{server.url}"]).load_files_by_s3(
+        dp = IterableWrapper([f"zip://a.txt::simplecache::{address}"]).load_files_by_s3(
             on_error=ONCE, storage_options=options
         )
         assert in_pieces(dp) == CONTENT
         assert dp.stats()["load_files_by_s3"]["retried"] == 2
         assert in_pieces(dp) == CONTENT
-        assert len(server.asked) == 3
+        assert server.count("GET") == 3
 
 
 def test_a_kept_file_is_read_without_its_server_and_from_no_folder_of_others(tmp_path: Path) -> None:
-    with serving(CONTENT) as server:
-        url = f"simplecache::{server.url}"
+    with serving(CONTENT) as (server, address):
+        url = f"simplecache::{address}"
         options = {"cache_storage": tmp_path}
         for _ in range(2):
             assert in_pieces(IterableWrapper([url]).load_files_by_s3(storage_options=options)) == CONTENT
-        assert len(server.asked) == 1
+        assert server.count("GET") == 1
         for headers in ({"a": "1"}, {"a": "2"}):  # kept until this process ends, for each of these
             dp = IterableWrapper([url]).load_files_by_s3(storage_options={"headers": headers})
             assert [in_pieces(dp), in_pieces(dp)] == [CONTENT, CONTENT]
-        assert len(server.asked) == 3
+        assert server.count("GET") == 3
 
 
 def test_a_file_that_cannot_be_kept_is_read_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "total").write_text("the total of all my expenses")
-    with serving(zip_of(CONTENT)) as server:
+    with serving(zip_of(CONTENT)) as (server, address):
         server.befalls = each_range_is_cut_once
-        dp = IterableWrapper([f"zip://a.txt::simplecache::{server.url}?sig=SECRET"]).load_files_by_s3(
+        dp = IterableWrapper([f"zip://a.txt::simplecache::{address}?sig=SECRET"]).load_files_by_s3(
             on_error=ps.Retry(20, backoff=0.001), storage_options={"cache_storage": tmp_path}
         )
         assert in_pieces(dp) == CONTENT

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from answering import running
 from fault_proxy import Fault, FaultProxy
 from http_server import serving_http
 from penstock.pipes.iter import IterableWrapper
@@ -93,23 +92,10 @@ def test_a_status_that_is_also_the_code_is_said_once() -> None:
 
 
 def test_redirects_without_an_end_say_so() -> None:
-    class Redirecting(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(302)
-            self.send_header("Location", self.path + "0")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, *args: Any) -> None: ...
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/a"
+    with running() as server:
+        server.plays = {method: [f"ever to 302 {server.url}"] for method in ("HEAD", "GET")}
         with pytest.raises(OSError, match="the server redirects without an end"):
-            list(IterableWrapper([url]).open_files_by_fsspec("rb"))
-        server.shutdown()
+            list(IterableWrapper([f"{server.url}/a"]).open_files_by_fsspec("rb"))
 
 
 def test_other_errors_of_the_reader_stay_what_they_are() -> None:

@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -38,6 +38,9 @@ class Server(ThreadingHTTPServer):
         self.plays: dict[str, list[str]] = {}
         self.knows_ranges = True
         self.packs = False
+        self.befalls: Callable[[str, int], str] | None = None
+        """Says what to play, in place of `plays`, of a range that is asked for, and how often it was."""
+        self.begun, self.go_on = threading.Event(), threading.Event()
         self.host = f"127.0.0.1:{self.server_port}"
         self.url = f"http://{self.host}"
 
@@ -50,6 +53,9 @@ class Server(ThreadingHTTPServer):
 
     def count(self, method: str) -> int:
         return sum(asked.partition(" ")[0] == method for asked, _ in self.asked)
+
+    def count_of_range(self, span: str) -> int:
+        return sum(asked.startswith("GET") and headers.get("range", "") == span for asked, headers in self.asked)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -65,6 +71,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append((f"{self.command} {self.path}", headers))
         plays = self.server.plays.get(self.command, [])
         play = (plays.pop(0) if len(plays) > 1 or not plays[0].startswith("ever ") else plays[0][5:]) if plays else ""
+        if self.server.befalls and self.command == "GET":
+            asked = headers.get("range", "")
+            play = self.server.befalls(asked, self.server.count_of_range(asked))
         if play == "replace":
             self.server.replace()
         content, told = self.server.content, {**self.server.version}
@@ -104,7 +113,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             with suppress(OSError):
-                self.wfile.write(body[: len(body) // 2] if play in ("cut", "half, no length") else body)
+                half = len(body) // 2
+                if play == "wait":
+                    self.wfile.write(body[:half])
+                    self.server.begun.set()
+                    assert self.server.go_on.wait(30)
+                    body = body[half:]
+                self.wfile.write(body[:half] if play in ("cut", "half, no length") else body)
         if self.close_connection:
             with suppress(OSError):
                 self.wfile.flush()
