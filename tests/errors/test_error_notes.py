@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import penstock as ps
+from passing import Passing
 from penstock.errors.notes import describe_item
 
 
@@ -41,10 +42,7 @@ def test_the_note_is_about_the_item_that_failed_and_not_the_first() -> None:
 
 
 def test_an_error_of_a_generator_is_noted_with_the_item_it_was_on() -> None:
-    class Generating(ps.IterDataPipe):
-        def __init__(self, source: Any) -> None:
-            self.source = source
-
+    class Generating(Passing):
         def __iter__(self) -> Iterator[Any]:
             for item in self.source:
                 yield fail(item)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import penstock as ps
+from passing import Passing
 from penstock.pipes.iter import IterableWrapper
 
 Point = namedtuple("Point", "x y z")
@@ -252,16 +253,13 @@ def test_dicts_keep_their_type(make: Any) -> None:
     assert dict(result) == {"a": 1, "index": 0}
 
 
-class Collected(ps.IterDataPipe):
+class Collected(Passing):
     """Keeps bytes, by themselves and within others."""
 
     resumes_from_start = False
     seen: bytes = ps.own(b"")
     parts: list = ps.own(list)
     of_bytes = ps.own(None, save=lambda value: value)
-
-    def __init__(self, source):
-        self.source = source
 
     def __iter__(self):
         for item in self.source:
@@ -286,12 +284,9 @@ def test_bytes_are_text_in_states_which_are_json(shards):
 
 
 def test_an_error_of_save_names_the_attribute():
-    class Failing(ps.IterDataPipe):
+    class Failing(Passing):
         resumes_from_start = False
         place = ps.own(None, save=lambda value: value.number)
-
-        def __init__(self, source):
-            self.source = source
 
         def __iter__(self):
             for item in self.source:
@@ -306,11 +301,8 @@ def test_an_error_of_save_names_the_attribute():
 
 
 def test_a_source_item_that_was_not_read_yet_cannot_be_kept():
-    class TooFar(ps.IterDataPipe):
+    class TooFar(Passing):
         resumes_from_start = False
-
-        def __init__(self, source):
-            self.source = source
 
         def __iter__(self):
             items = self.read(self.source)

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
 
 import penstock as ps
+from passing import Passing
 from penstock.registry import seed_graph
 from penstock.state import replay
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
@@ -22,11 +23,8 @@ from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 numbers = ps.iter.IterableWrapper
 
 
-class Composite(ps.IterDataPipe[Any]):
+class Composite(Passing):
     """A chain of several steps, which the graph does not show."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
 
     def __iter__(self) -> Iterator[Any]:
         yield from self.source.shuffle(buffer_size=4).batch(2).unbatch()

@@ -9,20 +9,18 @@ from unittest import mock
 import pytest
 
 import penstock as ps
+from passing import Passing
 from penstock.state import replay
 from resuming import passed_on
 
 numbers = ps.iter.IterableWrapper
 
 
-class Total(ps.IterDataPipe[float]):
+class Total(Passing):
     """The sum so far."""
 
     resumes_from_start = False
     total: float = ps.own(0)
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
 
     def __iter__(self) -> Iterator[float]:
         for item in self.source:
@@ -50,11 +48,8 @@ def test_an_own_attribute_may_be_of_a_class_that_is_no_pipe() -> None:
     class Counted:
         count: int = ps.own(0)
 
-    class Counter(Counted, ps.IterDataPipe[Any]):
+    class Counter(Counted, Passing):
         resumes_from_start = False
-
-        def __init__(self, source: Any) -> None:
-            self.source = source
 
         def __iter__(self) -> Iterator[Any]:
             for item in self.source:

@@ -14,6 +14,7 @@ import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from passing import Passing
 from penstock.pipes.iter import IterableWrapper, IterKeyZipper
 from penstock.registry import Throttle, own
 from penstock.state import replay as reading
@@ -197,15 +198,12 @@ def test_what_is_read_again_stays_needed_until_it_is_there(monkeypatch: pytest.M
     """Even where the operator has already said what it holds, which is not yet true."""
     monkeypatch.setattr(Throttle, "step", ALWAYS)
 
-    class Delayer(ps.IterDataPipe[Any]):
+    class Delayer(Passing):
         """Yield each item with the one three before it."""
 
         resumes_from_start = False
         payload = ("held",)
         held: dict[int, Any] = own(dict, save=list)
-
-        def __init__(self, source: Any) -> None:
-            self.source = source
 
         def __iter__(self) -> Any:
             items, numbers = self.read(self.source), [*self.held]
@@ -219,14 +217,11 @@ def test_what_is_read_again_stays_needed_until_it_is_there(monkeypatch: pytest.M
     assert_resumes_everywhere(lambda: Delayer(IterableWrapper(range(12)).shuffle(buffer_size=4).set_seed(1)))
 
 
-class KeepsSome(ps.IterDataPipe[Any]):
+class KeepsSome(Passing):
     """Keeps each third item until the end; reads again only where it has kept some."""
 
     resumes_from_start = False
     held: list[int] = ps.own(list)
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
 
     def __iter__(self) -> Iterator[Any]:
         items = self.read(self.source)
@@ -294,13 +289,10 @@ def test_a_source_unread_since_resuming_keeps_its_place(
             assert found + list(dp) == expected, (first, second)
 
 
-class Silent(ps.IterDataPipe[int]):
+class Silent(Passing):
     """The items whose follower is larger; it does not say which items it needs."""
 
     resumes_from_start = False
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
 
     def __iter__(self) -> Iterator[int]:
         before = None

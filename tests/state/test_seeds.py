@@ -10,15 +10,13 @@ import pytest
 import torch
 
 import penstock as ps
+from passing import Passing
 from penstock.registry import Seeded, derive_seed, seed_graph, uniform_draws, walk
 from resuming import as_json, from_json, passed_on
 
 
-class Drawing(Seeded, ps.IterDataPipe):
+class Drawing(Seeded, Passing):
     """The seed of each pass, once for each item."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
 
     def __iter__(self) -> Any:
         for _ in self.source:

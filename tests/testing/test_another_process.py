@@ -15,7 +15,7 @@ import fsspec
 import pytest
 
 import penstock as ps
-from passing import Passing
+from passing import HoldsALock, Passing, PassingByIndex
 from penstock.registry import own
 from penstock.testing import NotChecked, check_operator
 
@@ -66,15 +66,9 @@ class CountsByHash(Passing):
             yield item, self.counts[kind]
 
 
-class IndexesASet(ps.MapDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
+class IndexesASet(PassingByIndex):
     def __getitem__(self, index: int) -> Any:
         return [*{*self.source}][index]
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 WHOLE = "read in a process with another hash seed, where sets have another order: item"
@@ -130,12 +124,8 @@ def test_files_in_memory_are_there_in_the_other_process() -> None:
 # What cannot be sent
 
 
-class HoldsALock(Passing):
+class GuardsWhatProcessesShare(HoldsALock):
     broken_laws = {"copies_agree": "its lock guards what processes share"}
-
-    def __init__(self, source: Any) -> None:
-        super().__init__(source)
-        self.lock = threading.Lock()
 
 
 class YieldsLocks(Passing):
@@ -155,7 +145,10 @@ def of_a_module_that_is_nowhere_else() -> Any:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: HoldsALock(words()), "HoldsALock is not checked for .*: the chain cannot be pickled.*'_thread.lock'"),
+        (
+            lambda: GuardsWhatProcessesShare(words()),
+            "GuardsWhatProcessesShare is not checked for .*: the chain cannot be pickled.*'_thread.lock'",
+        ),
         (lambda: YieldsLocks(words()), "YieldsLocks is not checked for .*: its items cannot be pickled"),
         (of_a_module_that_is_nowhere_else, "Mapper is not checked for .*: another process cannot load .*made_here"),
     ],

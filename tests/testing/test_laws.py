@@ -6,7 +6,6 @@ import io
 import os
 import random
 import re
-import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -18,7 +17,7 @@ import pytest
 import torch
 
 import penstock as ps
-from passing import Passing
+from passing import HoldsALock, Passing, PassingByIndex
 from penstock.registry import Seeded, Tally, operators, own
 from penstock.testing import LAWS, check_operator
 from penstock.testing import reading as laws_of_reading
@@ -43,17 +42,6 @@ def test_every_operator_holds_the_laws(cls: type, law: str) -> None:
 
 
 # Operators that break a law. Each passes its source's items on, but for what is wrong with it.
-
-
-class PassingByIndex(ps.MapDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __getitem__(self, index: int) -> Any:
-        return self.source[index]
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 class PullsAtConstruction(Passing):
@@ -91,12 +79,6 @@ class IteratesUnseen:
 class ManyIterators(IteratesUnseen, ps.IterDataPipe):
     def __init__(self, source: Any) -> None:
         self.source = source
-
-
-class HoldsALock(Passing):
-    def __init__(self, source: Any) -> None:
-        super().__init__(source)
-        self.lock = threading.Lock()
 
 
 class LosesPlaceWhenCopied(Passing):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import fsspec
 import pytest
 
 import penstock as ps
-from passing import Passing
+from passing import HoldsALock, Passing, PassingByIndex
 from penstock.testing.likely_causes import CAUSES
 
 
@@ -41,12 +40,6 @@ class HasOneIterator(ps.IterDataPipe):
 
     def __iter__(self) -> Iterator[Any]:
         yield from self.rest
-
-
-class HoldsALock(Passing):
-    def __init__(self, source: Any) -> None:
-        super().__init__(source)
-        self.lock = threading.Lock()
 
 
 class SeesAllInOneSet(Passing):
@@ -94,16 +87,13 @@ class DealsByCount(ps.Splitter):
         return self.seen // 2 % 2
 
 
-class DrawsByIndex(ps.MapDataPipe):
+class DrawsByIndex(PassingByIndex):
     def __init__(self, source: Any) -> None:
-        self.source = source
+        super().__init__(source)
         self.generator = random.Random(0)
 
     def __getitem__(self, index: int) -> Any:
         return self.source[index] + self.generator.random()
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 class CountsUndeclared(Passing):

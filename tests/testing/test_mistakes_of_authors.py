@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from passing import Passing
+from passing import HoldsALock, Passing
 from penstock.runner.workers.chain_pickle import pickled_chain
 
 
@@ -106,11 +106,6 @@ def test_a_method_whose_class_keeps_no_source_is_an_error() -> None:
 
 
 def test_an_attribute_that_cannot_be_pickled_is_named_with_its_mend() -> None:
-    class HoldsALock(Passing):
-        def __init__(self, source: Any) -> None:
-            super().__init__(source)
-            self.lock = threading.Lock()
-
     with pytest.raises(TypeError, match="cannot pickle") as caught:
         pickled_chain(HoldsALock(numbers()))
     assert caught.value.__notes__ == [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from passing import Passing
+from passing import Passing, PassingByIndex
 from penstock.testing import check_operator
 
 PATIENCE = 0.3
@@ -69,16 +69,10 @@ class HangsWhenCounted(Passing):
         return 0
 
 
-class HangsInItsIndex(ps.MapDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
+class HangsInItsIndex(PassingByIndex):
     def __getitem__(self, index: int) -> Any:
         hang()  # in an index
         return self.source[index]
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 class HangsWhenMade(Passing):

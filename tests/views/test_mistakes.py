@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import penstock as ps
+from passing import Passing
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import operators
 from penstock.registry.method_lookup import _NAMES_OF_OTHERS
@@ -184,11 +185,8 @@ def test_who_replaced_an_iterator_is_said():
         next(iterator)
 
 
-class Shuffles(ps.IterDataPipe):
+class Shuffles(Passing):
     """Builds a chain while it is read."""
-
-    def __init__(self, source):
-        self.source = source
 
     def __iter__(self):
         yield from self.source.shuffle(buffer_size=4).batch(2).unbatch()
