@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,17 +9,10 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.views.lints import LINTS, loaders
-
-PROCESSORS = os.cpu_count() or 1
 
 
 def numbers(n: int = 100) -> Any:
     return ps.iter.IterableWrapper(range(n))
-
-
-def files() -> Any:
-    return ps.iter.IterableWrapper([__file__])
 
 
 def workers(number: int = 2, **more: Any) -> ps.MultiProcessingReadingService:
@@ -109,103 +101,3 @@ def test_nothing_starts_and_a_chain_that_cannot_be_read_is_explained() -> None:
         with pytest.raises(RuntimeError, match="no sharding point"):
             iter(made)
     assert threading.active_count() == before
-
-
-CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
-    "no_sharding_point": [
-        (lambda: loader(numbers(), workers()), lambda: loader(numbers().sharding_filter(), workers())),
-        (lambda: loader(numbers(), ranks(2)), lambda: loader(numbers(), workers(require_sharding=False))),
-        (lambda: loader(numbers(), workers()), lambda: loader(ps.map.SequenceWrapper(range(9)), workers())),
-        (lambda: loader(numbers(), workers()), lambda: loader(numbers(), workers(1))),
-    ],
-    "fewer_items_than_shards": [
-        (
-            lambda: loader(numbers(3).sharding_filter(), workers(4)),
-            lambda: loader(numbers(4).sharding_filter(), workers(4)),
-        ),
-        (
-            lambda: loader(ps.map.SequenceWrapper("ab"), workers(3)),
-            lambda: loader(numbers(3).filter(bool).sharding_filter(), workers(4)),
-        ),
-        (
-            lambda: loader(files().shard_files("text").read_text(), workers(2)),
-            lambda: loader(ps.read_text(__file__), workers(1)),
-        ),
-        (
-            lambda: loader(ps.read_images([__file__]), workers(2)),
-            lambda: loader(files().shard_files("text", min_bytes=100).read_text(), workers(2)),
-        ),
-        (
-            lambda: loader(files().sharding_filter().read_text(), workers(2)),
-            lambda: loader(ps.iter.IterableWrapper(["missing"]).shard_files("csv"), workers(1)),
-        ),
-    ],
-    "uneven_shards": [
-        (
-            lambda: loader(numbers().sharding_filter(), workers(2, num_shards=5)),
-            lambda: loader(numbers().sharding_filter(), workers(2, num_shards=6)),
-        ),
-        (
-            lambda: loader(numbers().sharding_filter(), ranks(4, num_shards=6)),
-            lambda: loader(numbers().sharding_filter(), workers(0, num_shards=5)),
-        ),
-    ],
-    "labour_in_this_process": [
-        (
-            lambda: loader(numbers().routed_decode()),
-            lambda: loader(numbers().sharding_filter().routed_decode(), workers()),
-        ),
-        (
-            lambda: loader(numbers().sharding_filter().routed_decode(), workers(0, num_shards=2)),
-            lambda: loader(numbers().routed_decode().prefetch()),
-        ),
-        (lambda: loader(numbers().routed_decode()), lambda: loader(numbers().threadpool_map(str))),
-        (
-            lambda: loader(numbers().routed_decode()),
-            lambda: loader(numbers().routed_decode(), ps.InProcessReadingService(prefetch_cnt=2)),
-        ),
-    ],
-    "too_many_processes": [
-        (
-            lambda: loader(numbers().sharding_filter().processpool_map(str), workers()),
-            lambda: loader(numbers().sharding_filter().threadpool_map(str), workers()),
-        ),
-        (
-            lambda: loader(numbers().sharding_filter().map_pool(str, workers=PROCESSORS), workers()),
-            lambda: loader(numbers().sharding_filter().processpool_map(str), workers(0)),
-        ),
-    ],
-    "nothing_but_short_batches": [
-        (
-            lambda: loader(numbers(20).sharding_filter().batch(8, drop_last=True), workers(4)),
-            lambda: loader(numbers(20).sharding_filter().batch(8, drop_last=True), workers(2)),
-        ),
-        (
-            lambda: loader(numbers(20).sharding_filter().map(str).batch(8, drop_last=True), workers(0, num_shards=12)),
-            lambda: loader(numbers(20).sharding_filter().batch(8), workers(4)),
-        ),
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "mistaken", "mended"),
-    [
-        pytest.param(name, *pair, id=f"{name}-{number}")
-        for name, pairs in CHAINS.items()
-        for number, pair in enumerate(pairs)
-    ],
-)
-def test_a_mistake_is_found_and_its_mend_is_not(
-    name: str, mistaken: Callable[[], Any], mended: Callable[[], Any]
-) -> None:
-    found = {each.name: each for each in mistaken().explain().warnings}
-    assert name in found
-    assert found[name].what.endswith(".")
-    assert found[name].why.endswith(".")
-    assert found[name].mend
-    assert name not in {each.name for each in mended().explain().warnings}
-
-
-def test_every_rule_is_tested() -> None:
-    assert {*CHAINS} == {name for name in LINTS if hasattr(loaders, name)}

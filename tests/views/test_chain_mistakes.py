@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
-from penstock.views.lints import LINTS, loaders
+from penstock.views.lints import LINTS
+
+PROCESSORS = os.cpu_count() or 1
 
 
 def numbers(n: int = 100) -> Any:
@@ -37,6 +40,22 @@ def branches(change: Callable[[Any], Any]) -> Any:
 
 def transforms() -> Any:
     return pytest.importorskip("torchvision.transforms.v2")
+
+
+def this_file() -> Any:
+    return ps.iter.IterableWrapper([__file__])
+
+
+def workers(number: int = 2, **more: Any) -> ps.MultiProcessingReadingService:
+    return ps.MultiProcessingReadingService(number, **more)
+
+
+def ranks(number: int, **more: Any) -> ps.DistributedReadingService:
+    return ps.DistributedReadingService(data_rank=0, data_ranks=number, **more)
+
+
+def loader(chain: Any, service: Any = None) -> ps.DataLoader2[Any]:
+    return ps.DataLoader2(chain, reading_service=service)
 
 
 class Dropper(ps.Seeded, ps.IterDataPipe[Any]):
@@ -192,6 +211,80 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
         (lambda: ps.iter.IterableWrapper(n for n in range(3)), lambda: ps.iter.IterableWrapper(range(3))),
         (lambda: ps.iter.IterableWrapper(io.StringIO("a\nb")), lambda: ps.iter.IterableWrapper(itertools.count())),
     ],
+    # in loaders
+    "no_sharding_point": [
+        (lambda: loader(numbers(), workers()), lambda: loader(numbers().sharding_filter(), workers())),
+        (lambda: loader(numbers(), ranks(2)), lambda: loader(numbers(), workers(require_sharding=False))),
+        (lambda: loader(numbers(), workers()), lambda: loader(ps.map.SequenceWrapper(range(9)), workers())),
+        (lambda: loader(numbers(), workers()), lambda: loader(numbers(), workers(1))),
+    ],
+    "fewer_items_than_shards": [
+        (
+            lambda: loader(numbers(3).sharding_filter(), workers(4)),
+            lambda: loader(numbers(4).sharding_filter(), workers(4)),
+        ),
+        (
+            lambda: loader(ps.map.SequenceWrapper("ab"), workers(3)),
+            lambda: loader(numbers(3).filter(bool).sharding_filter(), workers(4)),
+        ),
+        (
+            lambda: loader(this_file().shard_files("text").read_text(), workers(2)),
+            lambda: loader(ps.read_text(__file__), workers(1)),
+        ),
+        (
+            lambda: loader(ps.read_images([__file__]), workers(2)),
+            lambda: loader(this_file().shard_files("text", min_bytes=100).read_text(), workers(2)),
+        ),
+        (
+            lambda: loader(this_file().sharding_filter().read_text(), workers(2)),
+            lambda: loader(ps.iter.IterableWrapper(["missing"]).shard_files("csv"), workers(1)),
+        ),
+    ],
+    "uneven_shards": [
+        (
+            lambda: loader(numbers().sharding_filter(), workers(2, num_shards=5)),
+            lambda: loader(numbers().sharding_filter(), workers(2, num_shards=6)),
+        ),
+        (
+            lambda: loader(numbers().sharding_filter(), ranks(4, num_shards=6)),
+            lambda: loader(numbers().sharding_filter(), workers(0, num_shards=5)),
+        ),
+    ],
+    "labour_in_this_process": [
+        (
+            lambda: loader(numbers().routed_decode()),
+            lambda: loader(numbers().sharding_filter().routed_decode(), workers()),
+        ),
+        (
+            lambda: loader(numbers().sharding_filter().routed_decode(), workers(0, num_shards=2)),
+            lambda: loader(numbers().routed_decode().prefetch()),
+        ),
+        (lambda: loader(numbers().routed_decode()), lambda: loader(numbers().threadpool_map(str))),
+        (
+            lambda: loader(numbers().routed_decode()),
+            lambda: loader(numbers().routed_decode(), ps.InProcessReadingService(prefetch_cnt=2)),
+        ),
+    ],
+    "too_many_processes": [
+        (
+            lambda: loader(numbers().sharding_filter().processpool_map(str), workers()),
+            lambda: loader(numbers().sharding_filter().threadpool_map(str), workers()),
+        ),
+        (
+            lambda: loader(numbers().sharding_filter().map_pool(str, workers=PROCESSORS), workers()),
+            lambda: loader(numbers().sharding_filter().processpool_map(str), workers(0)),
+        ),
+    ],
+    "nothing_but_short_batches": [
+        (
+            lambda: loader(numbers(20).sharding_filter().batch(8, drop_last=True), workers(4)),
+            lambda: loader(numbers(20).sharding_filter().batch(8, drop_last=True), workers(2)),
+        ),
+        (
+            lambda: loader(numbers(20).sharding_filter().map(str).batch(8, drop_last=True), workers(0, num_shards=12)),
+            lambda: loader(numbers(20).sharding_filter().batch(8), workers(4)),
+        ),
+    ],
 }
 
 
@@ -218,4 +311,4 @@ def test_a_mistake_is_found_and_its_mend_is_not(
 
 def test_every_rule_is_tested() -> None:
     assert len(CHAINS) >= 20
-    assert {*CHAINS} == {name for name in LINTS if not hasattr(loaders, name)}
+    assert {*CHAINS} == {*LINTS}
