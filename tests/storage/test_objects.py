@@ -13,7 +13,6 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.map import ObjectReader
 from penstock.pipes.map.objects import NamedObject
-from penstock.testing import check_operator
 from s3 import S3Server
 
 CONTENTS = {f"s3://objects/{number}": b"%d" % number * number for number in range(20)}
@@ -142,17 +141,6 @@ def test_what_fails_for_a_while_is_tried_again_and_counted(fault_proxy: FaultPro
         dp[7]
 
 
-@pytest.mark.usefixtures("bucket")
-def test_options_go_before_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"key": "the-key", "secret": "the-secret"}
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    dp = ObjectReader(URLS, storage_options=options)
-    assert dp[2] == b"22"
-    assert "the-secret" not in repr(dp)
-    with pytest.raises(PermissionError):
-        ObjectReader(URLS)[2]
-
-
 def test_local_files_and_whatever_fsspec_speaks_are_read_too(tmp_path: Path) -> None:
     import fsspec
 
@@ -161,8 +149,3 @@ def test_local_files_and_whatever_fsspec_speaks_are_read_too(tmp_path: Path) -> 
     urls = [f"file://{tmp_path}/a", str(tmp_path / "a"), "memory://objects/b"]
     dp: Any = ObjectReader(urls)
     assert dp.__getitems__([0, 1, 2]) == [b"one", b"one", b"two"]
-
-
-@pytest.mark.usefixtures("bucket")
-def test_it_holds_the_laws() -> None:
-    check_operator(lambda: ObjectReader(URLS[:4]))

@@ -4,13 +4,11 @@ import gc
 import io
 import os
 import random
-import tarfile
 import threading
 import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -314,18 +312,6 @@ def test_a_local_object_that_is_replaced_is_an_error(tmp_path: Path) -> None:
 # Archives
 
 
-@contextmanager
-def tar_at(path: Path) -> Iterator[Callable[[str, bytes], None]]:
-    with tarfile.open(path, "w") as tar:
-
-        def add(name: str, content: bytes) -> None:
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            tar.addfile(header, io.BytesIO(content))
-
-        yield add
-
-
 def test_of_a_zip_only_the_directory_and_the_members_that_are_read_are_fetched(
     bucket: Path, fault_proxy: FaultProxy
 ) -> None:
@@ -351,15 +337,3 @@ def test_a_connection_that_fails_is_not_taken_for_a_zip_that_is_corrupt(bucket: 
     fault_proxy.play(Fault("status", match="bytes="))
     with pytest.raises(ConnectionError, match="SlowDown"):
         list(loader.load_from_zip())
-
-
-def test_retried_ranges_are_counted_by_the_operator_that_opened_the_object(
-    bucket: Path, fault_proxy: FaultProxy
-) -> None:
-    with tar_at(bucket / "a.tar") as add:
-        for number in range(20):
-            add(f"{number}", NOISE)
-    fault_proxy.play(Fault("status", match="bytes=", times=1))
-    dp = IterableWrapper(["s3://ranges/a.tar"]).load_files_by_s3().load_from_tar()
-    assert [len(stream.read()) for _, stream in dp] == [MIB] * 20
-    assert dp.stats()["load_files_by_s3"]["retried"] == fault_proxy.played()["status"] > 0

@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import resource
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from fault_proxy import Fault, FaultProxy, passing_on
+from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.map import ObjectReader
 from penstock.registry import ErrorPolicy
 from penstock.storage.addresses import address_of
 from penstock.storage.objects import open_ranged
-from s3 import S3Server, serving_s3
+from s3 import S3Server
 
 READS = int(os.environ.get("PENSTOCK_READS", "2000"))
 
@@ -327,16 +326,6 @@ def test_an_error_is_raised_while_the_server_is_silent_on_others(
     assert max(fault_proxy.requests().values()) == 1
 
 
-def test_of_many_reads_by_index_none_is_lost_and_none_corrupt(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
-    keys = [f"by index/{number:03}" for number in range(300)]
-    lay(s3_server, keys, 2000)
-    fault_proxy.play(*mixed(0.2), seed=4)
-    dp = reading(keys)
-    order = random.Random(4).sample(range(300), 300)
-    assert dp.__getitems__(order) == [content_of(keys[number], 2000) for number in order]
-    assert dp.stats()["ObjectReader"]["retried"] == fault_proxy.played().total() > 30
-
-
 # Objects that obstore cannot name, which fsspec reads
 
 ODD = "odd/a line\u2028and another"
@@ -354,67 +343,6 @@ def test_an_object_that_only_fsspec_can_name_is_whole_after_a_fault(
 
 
 # Large ones
-
-GIB = 1 << 30
-LARGE = 5 * GIB
-MARKS = [0, 1 * GIB - 4, 3 * GIB + 12345, LARGE - 100]
-"""Where in the large object there are bytes other than zero: a hundred of each."""
-
-
-@pytest.fixture(scope="module")
-def large_objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server, FaultProxy]]:
-    """A server of objects that have 5 GiB and take next to no room, and the proxy before it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RCLONE_ETAG_HASH", "none")  # or it would read all of an object before it answers anything
-        with serving_s3(tmp_path_factory.mktemp("large")) as server, passing_on(server.endpoint) as proxy:
-            (server.root / BUCKET).mkdir()
-            with (server.root / BUCKET / "large").open("wb") as file:
-                for mark in MARKS:
-                    file.seek(mark)
-                    file.write(content_of(str(mark), 100))
-            yield server, proxy
-
-
-@pytest.fixture
-def large_proxy(
-    large_objects: tuple[S3Server, FaultProxy], s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> FaultProxy:
-    """The proxy before the large objects, to which the environment leads."""
-    _, proxy = large_objects
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    proxy.play()
-    return proxy
-
-
-def bytes_asked_for(proxy: FaultProxy) -> int:
-    """How many bytes of ranges were asked for."""
-    total = 0
-    for request, count in proxy.requests().items():
-        if "bytes=" in request:
-            first, last = request.rpartition("bytes=")[2].split("-")
-            total += count * (int(last) - int(first) + 1)
-    return total
-
-
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def test_parts_of_an_object_of_5_gb_are_read_with_faults_and_without_holding_it(
-    large_proxy: FaultProxy,
-) -> None:
-    before = peak()
-    large_proxy.play(Fault("cut", times=1))
-    [(url, stream)] = IterableWrapper([url_of("large")]).load_files_by_s3()
-    assert url == url_of("large")
-    with stream:
-        assert stream.seek(0, 2) == LARGE
-        for mark in MARKS:
-            stream.seek(mark)
-            assert stream.read(100) == content_of(str(mark), 100)
-    assert large_proxy.played().total() > 0
-    assert bytes_asked_for(large_proxy) < GIB
-    assert peak() - before < GIB
 
 
 def test_with_one_answer_in_ten_that_says_slow_down_every_object_comes(

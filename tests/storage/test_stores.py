@@ -282,20 +282,6 @@ def test_options_go_before_the_environment(server: Recorder, keys: None, monkeyp
     assert seen_by_both(server, {"endpoint_url": server.url, "anon": True})["key"] == ""
 
 
-@pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize(
-    "url", ["s3://anonymous@bucket/a", "s3a://anonymous@bucket/a//b", "simplecache::s3://anonymous@bucket/a"]
-)
-def test_an_address_with_anonymous_is_read_without_a_signature(url: str, server: Recorder) -> None:
-    key = url.partition("bucket")[2].encode()
-    urls = IterableWrapper([url])
-    for dp in (urls.load_files_by_s3(), urls.open_files_by_fsspec("rb")):
-        assert [stream.read() for _, stream in dp] == [b"/bucket" + key]
-    assert ps.map.ObjectReader([url])[0] == b"/bucket" + key
-    assert server.asked
-    assert {asked["key"] for asked in server.asked} == {""}
-
-
 @pytest.mark.parametrize(
     ("bucket", "more", "url"),
     [
