@@ -640,28 +640,6 @@ def test_a_prefix_that_would_lose_files_is_refused(tmp_path: Path, prefixes: lis
         writer.prepare_global_plan([writer.prepare_local_plan(dcp.SavePlan([])) for _ in prefixes])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"thread_count": 0}, "thread_count must be at least 1"),
-        ({"prefix_strategy": "shard"}, "prefix_strategy must be a function of the rank, and is 'shard'"),
-    ],
-)
-def test_an_argument_that_cannot_be_is_refused_by_the_writer(arguments: Any, said: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=said):
-        StorageWriter("memory://run", **arguments)
-
-
-def test_prefixes_that_cannot_be_are_refused() -> None:
-    for prefixes in ([], "shard"):
-        with pytest.raises(ValueError, match="prefixes must be a list of at least one"):
-            checkpoint.RoundRobinPrefixes(prefixes)
-    with pytest.raises(ValueError, match="count must be at least 1"):
-        checkpoint.HexPrefixes(count=0)
-    with pytest.raises(TypeError, match="epoch must be a whole number"):
-        checkpoint.BinaryPrefixes(epoch="5")  # type: ignore[arg-type]
-
-
 @one_process
 def test_several_threads_write_files_of_which_none_is_lost(folder: str) -> None:
     state = {f"weight{number}": torch.full((MIB,), float(number)) for number in range(5)}
@@ -749,41 +727,6 @@ def test_ranks_write_and_read_a_checkpoint_of_which_a_failed_one_leaves_the_earl
     with_rest = [".metadata", "__0_0.distcp", "__0_0.distcp", "__1_0.distcp"]
     for said in run_ranks(tmp_path, IN_RANKS, seconds=100):
         assert said == [[[1, 1], whole], True, [[1, 1], with_rest, 0], [[3, 3], whole]]
-
-
-WITH_PREFIXES = """
-    import warnings
-    from pathlib import Path
-    import torch
-    import torch.distributed.checkpoint as dcp
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-    from penstock.checkpoint import BinaryPrefixes, StorageReader, StorageWriter
-
-    warnings.simplefilter("ignore")
-    mesh = init_device_mesh("cpu", (ranks,))
-
-    def state_of(number):
-        whole = torch.tensor([[0.0], [1.0]]).expand(2, 8) + number
-        return {name: distribute_tensor(whole, mesh, [Shard(0)]) for name in ("weight", "bias")}
-
-    for number in (1, 2):
-        writer = StorageWriter("run", prefix_strategy=BinaryPrefixes(least_length=2), thread_count=2)
-        dcp.save(state_of(number), storage_writer=writer)
-        state = state_of(-1)
-        dcp.load(state, storage_reader=StorageReader("run"))
-        dist.barrier()
-        files = sorted(path.as_posix() for path in Path("run").rglob("*.distcp"))
-        say([[each.to_local()[0, 0].item() - rank for each in state.values()], [file[:11] for file in files]])
-        dist.barrier()
-    """
-
-
-@pytest.mark.timeout(120)
-def test_each_rank_writes_below_its_own_prefix(tmp_path: Path) -> None:
-    names = ["run/00/__0_", "run/00/__0_", "run/10/__1_", "run/10/__1_"]
-    for said in run_ranks(tmp_path, WITH_PREFIXES, seconds=100):
-        assert said == [[[1, 1], names], [[2, 2], names]]
 
 
 # The package

@@ -21,6 +21,7 @@ import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchWrapper
 
 import penstock as ps
+from passing import Passing
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
 from penstock.registry import seed_graph
 from penstock.workers.processes import context_for
@@ -54,25 +55,6 @@ def flat(batches):
     return [item for batch in batches for item in batch]
 
 
-@every_service
-def test_every_item_comes_once_in_every_epoch(service):
-    with DataLoader2(shuffled_batches(), reading_service=service()) as loader:
-        for _ in range(3):
-            assert sorted(flat(loader)) == [x * 10 for x in range(23)]
-
-
-@every_service
-def test_the_same_seed_gives_the_same_epochs_and_every_epoch_another_order(service):
-    def epochs():
-        with DataLoader2(shuffled_batches(), reading_service=service()) as loader:
-            loader.seed(5)
-            return [list(loader) for _ in range(3)]
-
-    first, second = epochs(), epochs()
-    assert first == second
-    assert first[0] != first[1] != first[2]
-
-
 def test_seed_begins_again_with_the_first_epoch():
     loader = DataLoader2(shuffled_batches())
     loader.seed(5)
@@ -101,14 +83,6 @@ def test_shards_are_taken_in_turn_and_uneven_ends_are_kept():
     assert all(pid == pids[x % 3] for x, pid in items)
 
 
-@pytest.mark.parametrize(("items", "workers"), [(0, 2), (1, 3), (2, 3)])
-def test_fewer_items_than_workers(items, workers):
-    with DataLoader2(
-        numbers(items).sharding_filter(), reading_service=MultiProcessingReadingService(workers)
-    ) as loader:
-        assert list(loader) == list(loader) == list(range(items))
-
-
 @every_service
 def test_break_and_iterate_again(service):
     with DataLoader2(numbers(500).sharding_filter().map(np.full(1000, 1).__mul__), reading_service=service()) as loader:
@@ -133,14 +107,6 @@ def test_a_new_iterator_replaces_the_older(service):
         with pytest.raises(RuntimeError, match=rf"a DataLoader2 was replaced by a newer one, by [^ ]*{here}"):
             next(older)
         assert list(newer) == list(range(1, 20))
-
-
-def test_an_iterator_of_a_loader_that_was_shut_down_says_so():
-    with DataLoader2(numbers()) as loader:
-        iterator = iter(loader)
-        next(iterator)
-    with pytest.raises(RuntimeError, match=r"has ended: the loader was shut down, by [^ ]*test_loader\.py"):
-        next(iterator)
 
 
 def test_the_loader_reads_a_copy_and_leaves_the_users_chain_alone():
@@ -242,18 +208,6 @@ def test_a_loader_tells_which_iterator_is_valid():
     assert loader.valid_iterator_id == 1
 
 
-@pytest.mark.parametrize("name", ["none", "in process, prefetching", "one worker"])
-def test_a_map_style_chain_is_read_in_the_order_of_its_indices(name):
-    with DataLoader2(ps.map.SequenceWrapper("abcd").map(str.upper), reading_service=SERVICES[name]()) as loader:
-        assert list(loader) == list("ABCD")
-
-
-def test_torchs_own_pipes_are_read_by_workers():
-    dp = TorchWrapper(range(6)).sharding_filter()
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
-        assert list(loader) == list(loader) == list(range(6))
-
-
 def test_workers_need_a_sharding_point_and_the_error_says_where():
     loader = DataLoader2(numbers().shuffle().map(str), reading_service=MultiProcessingReadingService(2))
     with pytest.raises(RuntimeError, match=r"(?s)no sharding point.*right after IterableWrapper\(range\(0, 20\)\)"):
@@ -349,11 +303,8 @@ def test_what_is_drawn_from_global_generators_is_the_same_on_any_number_of_worke
             assert list(resumed) == epochs[1]
 
 
-class WithADraw(ps.IterDataPipe):
+class WithADraw(Passing):
     """Runs again from its start when it resumes."""
-
-    def __init__(self, source):
-        self.source = source
 
     def __iter__(self):
         for item in self.source:
@@ -437,21 +388,6 @@ def test_the_collectors_of_workers_pass_over_what_their_server_imported():
         assert [*loader] == [(True, False)] * 6
 
 
-def test_wrong_arguments_raise_at_construction():
-    with pytest.raises(ValueError, match="multiprocessing_context 'thread' is not available on"):
-        MultiProcessingReadingService(2, multiprocessing_context="thread")
-    with pytest.raises(ValueError, match="num_workers must be at least 0"):
-        MultiProcessingReadingService(-1)
-    with pytest.raises(ValueError, match="prefetch_cnt must be at least 0"):
-        InProcessReadingService(prefetch_cnt=-1)
-    with pytest.raises(ValueError, match="num_shards must be at least 1, and is 0"):
-        MultiProcessingReadingService(2, num_shards=0)
-    with pytest.raises(ValueError, match="timeout must be seconds, more than 0, and is 0"):
-        MultiProcessingReadingService(2, timeout=0)
-    with pytest.raises(ValueError, match="seed must be at least 0, and is -1"):
-        DataLoader2(numbers()).seed(-1)
-
-
 def test_a_loader_that_was_shut_down_reads_no_more():
     loader = DataLoader2(numbers().sharding_filter(), reading_service=MultiProcessingReadingService(2))
     running = iter(loader)
@@ -512,65 +448,6 @@ def test_a_copy_of_a_loader_goes_on_from_its_loaded_state():
     resumed.load_state_dict(stopped.state_dict())
     rest = [*iterator]
     assert [*copy.deepcopy(resumed)] == [*pickle.loads(pickle.dumps(resumed))] == [*resumed] == rest
-
-
-@every_service
-def test_a_state_taken_anywhere_goes_on_with_the_rest_and_the_next_epochs(service):
-    def loader():
-        made = DataLoader2(shuffled_batches(), reading_service=service())
-        made.seed(9)
-        return made
-
-    with loader() as whole:
-        first, second = list(whole), list(whole)
-    for taken in (0, 1, 2, len(first) - 1, len(first)):
-        with loader() as stopped:
-            running = iter(stopped)
-            assert [next(running) for _ in range(taken)] == first[:taken]
-            state = json.loads(json.dumps(stopped.state_dict()))
-        with DataLoader2(shuffled_batches(), reading_service=service()) as resumed:
-            resumed.load_state_dict(state)
-            assert list(resumed) == first[taken:]
-            assert list(resumed) == second
-
-
-@here_and_by_workers
-def test_a_state_taken_after_an_epoch_begins_with_the_next(service):
-    with DataLoader2(shuffled_batches(), reading_service=service()) as loader:
-        list(loader)
-        state = loader.state_dict()
-        second = list(loader)
-    with DataLoader2(shuffled_batches(), reading_service=service()) as resumed:
-        resumed.load_state_dict(state)
-        assert list(resumed) == second
-
-
-@here_and_by_workers
-def test_what_is_cached_comes_in_the_order_of_the_first_epoch_after_resuming_too(service):
-    def loader():
-        dp = numbers(9).shuffle().sharding_filter().in_memory_cache().shuffle(buffer_size=2)
-        made = DataLoader2(dp, reading_service=service())
-        made.seed(1)
-        return made
-
-    with loader() as whole:
-        epochs = [list(whole) for _ in range(4)]
-    for taken in (0, 4, 9):
-        with loader() as stopped:
-            assert list(stopped) == epochs[0]
-            running = iter(stopped)
-            assert [next(running) for _ in range(taken)] == epochs[1][:taken]
-            state = json.loads(json.dumps(stopped.state_dict()))
-        with loader() as resumed:
-            resumed.load_state_dict(state)
-            assert list(resumed) == epochs[1][taken:]
-            assert [list(resumed) for _ in range(2)] == epochs[2:]
-
-
-def test_a_state_of_another_chain_is_refused_with_the_difference():
-    state = DataLoader2(numbers().map(str).batch(2)).state_dict()
-    with pytest.raises(ValueError, match=r"(?s)another chain.*- Mapper"):
-        DataLoader2(numbers().batch(2)).load_state_dict(state)
 
 
 @pytest.mark.parametrize("taken", [0, 5])
@@ -647,21 +524,6 @@ def test_states_of_loaders_and_of_chains_are_not_mixed_up():
         DataLoader2(dp).load_state_dict(dp.state_dict())
     with pytest.raises(ValueError, match="not a state of a chain"):
         dp.load_state_dict(DataLoader2(dp).state_dict())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (([1, 2],), "reads a chain of pipes, and this is of type list"),
-        ((numbers(), MultiProcessingReadingService(2)), "give the service as reading_service=…"),
-        ((numbers(), 2), "datapipe_adapter_fn must be a function"),
-        ((numbers(), None, 2), "reading_service must be a reading service, and is 2"),
-        ((numbers(), None, MultiProcessingReadingService), "reading_service must be a reading service"),
-    ],
-)
-def test_wrong_arguments_of_a_loader_raise_at_construction(arguments, said):
-    with pytest.raises(TypeError, match=said):
-        DataLoader2(*arguments)
 
 
 def test_an_epoch_begun_after_one_that_was_resumed_and_given_up_is_whole():
@@ -755,21 +617,6 @@ def test_an_iterator_that_was_never_read_is_no_epoch():
         assert list(loader) == first
 
 
-def test_the_number_of_parts_is_kept_from_one_epoch_to_another():
-    def loader(workers):
-        dp = numbers(10).shuffle().sharding_filter().batch(2)
-        return DataLoader2(dp, reading_service=MultiProcessingReadingService(workers))
-
-    with loader(3) as before:
-        before.seed(7)
-        list(before)
-        state = before.state_dict()
-        expected = list(before)
-    with loader(2) as after:
-        after.load_state_dict(json.loads(json.dumps(state)))
-        assert list(after) == expected
-
-
 class InProcess(ps.IterDataPipe):
     def __init__(self, upstream):
         self.upstream = upstream
@@ -828,14 +675,6 @@ def test_a_script_read_from_standard_input_works():
         [sys.executable], input=textwrap.dedent(SCRIPT), capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.stdout, done.stderr) == ("script\n[0, 3, 6, 9]\n", "")
-
-
-def test_functions_of_torchs_form_are_refused_with_ours():
-    form = r"worker_init_fn is called as fn\(chain, worker_info\) and returns the chain to read, and .* cannot be"
-    with pytest.raises(TypeError, match=form):
-        MultiProcessingReadingService(1, worker_init_fn=lambda worker_id: None)
-    with pytest.raises(TypeError, match=r"worker_reset_fn is called as fn\(chain, worker_info, seed_generator\)"):
-        MultiProcessingReadingService(1, worker_reset_fn=lambda chain, worker_info: chain)
 
 
 def test_the_limit_of_csv_fields_holds_in_workers(tmp_path):

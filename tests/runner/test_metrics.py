@@ -193,17 +193,5 @@ def test_prometheus() -> None:
     assert registry.get_sample_value("valid_items") == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"metrics": "metrics.jsonl"}, TypeError, "metrics must be True, False or a function"),
-        ({"metrics": True, "metrics_interval": 0}, ValueError, "metrics_interval must be seconds"),
-    ],
-)
-def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        DataLoader2(numbers(), **arguments)
-
-
 def test_the_receivers_are_there_before_a_loader_is() -> None:
     assert outputs_of("import penstock as ps; print(ps.metrics.json_lines.__name__)") == ["json_lines\n"]

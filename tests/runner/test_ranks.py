@@ -39,20 +39,6 @@ def both(tmp_path: Path, code: str, ranks: int = 2, seconds: float = 45) -> list
     return run_ranks(tmp_path, LOADER + code, ranks, seconds)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_every_rank_and_worker_has_its_part_whatever_the_number_of_shards(tmp_path: Path, workers: int) -> None:
-    code = f"""
-for files in (16, 12, 7):
-    dp = ps.iter.IterableWrapper(range(files)).sharding_filter().flatmap(lambda f: range(f * 10, f * 10 + 10))
-    with loader(0, 7, dp, workers={workers}) as reading:
-        items = list(reading)
-        say([items[: len(items) - reading.stats()["ranks"]["repeated"]], len(items)])
-"""
-    for files, *parts in zip((16, 12, 7), *both(tmp_path, code), strict=True):
-        assert len({length for _, length in parts}) == 1
-        assert sorted(item for items, _ in parts for item in items) == list(range(10 * files))
-
-
 @pytest.mark.parametrize("level", ["", "SHARDING_PRIORITIES.DISTRIBUTED"])
 def test_ranks_share_the_rows_of_one_file_and_resume(level: str, tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
@@ -195,45 +181,6 @@ with loader(24) as reading:
         assert "two states of rank 0 of 2 were not taken at the same point" in moments
         assert "how many of them it repeated" in more
         assert ended is True
-
-
-def test_the_state_before_the_last_item(tmp_path: Path) -> None:
-    code = """
-with loader(30, 6, workers=1) as reading:
-    iterator = iter(reading)
-    items = [next(iterator) for _ in range(5)]
-    state = reading.state_dict(before_last=True)
-with loader(30, 6) as reading:
-    reading.load_state_dict(state)
-    say([items, list(reading)])
-"""
-    said = both(tmp_path, code)
-    for rank, ((items, rest),) in enumerate(said):
-        assert items[:-1] + rest == [s + 6 * n for n in range(5) for s in range(rank, 6, 2)]
-
-
-def test_an_error_of_any_kind_comes_on_its_rank_as_it_was_raised(tmp_path: Path) -> None:
-    code = """
-from error_kinds import KINDS, raised_by, told as known
-for workers in (0, 1):
-    kind = ""
-    path = __file__ + str(rank)
-    def fail(item):
-        if item > 3:
-            KINDS[open(path).read()]()
-        return item
-    with loader(0, 2, ps.iter.IterableWrapper(range(8)).sharding_filter().map(fail), workers=workers) as reading:
-        for kind in KINDS:
-            with open(path, "w") as file:
-                file.write(kind)
-            try:
-                list(reading)
-            except Exception as error:
-                if known(error) != known(raised_by(kind)) or not any("raised in Mapper" in n for n in error.__notes__):
-                    say([workers, kind, repr(error), error.__notes__])
-say("done")
-"""
-    assert both(tmp_path, code, seconds=90) == [["done"]] * 2
 
 
 def test_ranks_that_are_interrupted_at_different_items_have_one_state_of_what_all_are_done_with(tmp_path: Path) -> None:
@@ -665,26 +612,6 @@ def test_killed_under_torchrun_all_ranks_go_on_from_the_last_state(tmp_path: Pat
     assert (tmp_path / "killed").exists()
     seen = [item for rank in range(2) for item in json.loads((tmp_path / f"{rank}.json").read_text())]
     assert sorted(seen) == list(range(40))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"ends": "later"}, "ends must be one of stop, pad, drop, and is 'later'"),
-        ({"num_shards": 0}, "num_shards must be at least 1, and is 0"),
-        ({"steps_per_epoch": 0}, "steps_per_epoch must be at least 1, and is 0"),
-        ({"data_rank": 2, "data_ranks": 2}, "data_rank must be in 0 … 1, or None, and is 2"),
-        ({"mesh": object(), "data_ranks": 2}, "give a mesh with data_dims, or data_rank and data_ranks"),
-        ({"data_rank": 1}, "give a mesh with data_dims, or data_rank and data_ranks"),
-        ({"data_dims": "dp"}, "data_dims are dimensions of a mesh, and none is given beside 'dp'"),
-        ({"others": "none", "data_ranks": 2}, "others='none' is for a mesh"),
-        ({"others": {"tp": "same"}}, "others={'tp': 'same'} is for a mesh"),
-        ({"others": "some"}, "others must be one of same, broadcast, none, and is 'some'"),
-    ],
-)
-def test_arguments_that_cannot_be(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ps.DistributedReadingService(**given)
 
 
 def test_states_that_are_not_those_of_all_ranks() -> None:

@@ -132,15 +132,6 @@ def test_distributed_without_ranks_is_an_error_that_says_what_to_do():
         list(loader)
 
 
-def test_sequential_services_are_checked():
-    with pytest.raises(ValueError, match="DistributedReadingService must come first"):
-        SequentialReadingService(MultiProcessingReadingService(), DistributedReadingService())
-    with pytest.raises(TypeError, match="takes reading services, and this is 3"):
-        SequentialReadingService(3)
-    with pytest.raises(ValueError, match="timeout must be seconds"):
-        DistributedReadingService(timeout=0)
-
-
 def test_sequential_without_ranks_reads_through_its_services():
     dp = ps.iter.IterableWrapper(range(6)).sharding_filter()
     with DataLoader2(dp, reading_service=SequentialReadingService(MultiProcessingReadingService(2))) as loader:
@@ -156,18 +147,6 @@ def test_workers_do_not_read_what_is_sharded_among_ranks_only():
         pytest.raises(RuntimeError, match="no sharding point for workers"),
     ):
         list(loader)
-
-
-def test_a_dispatched_stream_comes_once_through_workers_in_order():
-    dp = ps.iter.IterableWrapper(range(10)).sharding_filter().shuffle()
-    dp = dp.sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING).map(lambda x: x * 2)
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(3)) as loader:
-        assert sorted(loader) == list(range(0, 20, 2))
-        loader.seed(1)
-        first = list(loader)
-    with DataLoader2(dp) as alone:
-        alone.seed(1)
-        assert sorted(alone) == sorted(first)
 
 
 def test_the_iterator_of_a_loader_pauses_at_its_limit():

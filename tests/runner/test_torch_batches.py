@@ -196,28 +196,6 @@ def test_rows_are_shuffled_anew_in_each_epoch_by_the_seed_of_the_loader(make):
     assert [first, second, third] != epochs(2)
 
 
-@every_kind
-@pytest.mark.parametrize(
-    "options", [{}, {"local_shuffle_buffer_size": 6}, {"prefetch_batches": 0}, {"drop_last": True}]
-)
-def test_the_loader_resumes_after_every_batch(make, options):
-    def loader():
-        made = loaded(make, 3, **options)
-        made.seed(5)
-        return made
-
-    uninterrupted = loader()
-    expected = [ids(uninterrupted), ids(uninterrupted)]
-    for taken in range(len(expected[0])):
-        stopped, resumed = loader(), loader()
-        running = iter(stopped)
-        begun = ids(islice(running, taken))
-        resumed.load_state_dict(json.loads(json.dumps(stopped.state_dict())))
-        assert begun + ids(resumed) == expected[0]
-        assert ids(resumed) == expected[1]
-        running.close()
-
-
 @pytest.mark.parametrize("batched", [None, True], ids=["cut by workers", "cut here"])
 def test_workers_share_the_rows_and_a_state_goes_on_without_them(batched):
     def loader(num_workers):
@@ -283,14 +261,6 @@ def test_a_state_in_the_middle_of_a_batch_that_is_cut_goes_on_with_workers_and_w
             assert ids(with_workers) == expected[number:]
 
 
-def test_a_chain_without_a_sharding_point_is_refused_with_workers():
-    with (
-        pytest.raises(RuntimeError, match="sharding_filter"),
-        iter_torch_batches(wrapped([*arrow()]), 4, num_workers=2) as it,
-    ):
-        list(it)
-
-
 @pytest.mark.parametrize("prefetch_batches", [0, 2])
 def test_so_many_batches_are_read_ahead_by_a_thread(prefetch_batches):
     pulled, readers = [], set()
@@ -312,40 +282,7 @@ def test_each_worker_reads_so_many_batches_ahead():
     assert (service.num_workers, service.worker_prefetch_cnt, service.main_prefetch_cnt) == (2, 3, 3)
 
 
-def test_the_loader_ends_with_its_block():
-    with iter_torch_batches(wrapped([*arrow()]), 4) as loader:
-        next(iter(loader))
-    with pytest.raises(RuntimeError, match="was shut down"):
-        iter(loader)
-
-
 # bad input
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        ({"batch_size": "4"}, TypeError, "batch_size must be a whole number"),
-        ({"batch_size": 4, "local_shuffle_buffer_size": 0}, ValueError, "local_shuffle_buffer_size must be at least 1"),
-        ({"batch_size": 4, "prefetch_batches": -1}, ValueError, "prefetch_batches must be at least 0"),
-        ({"batch_size": 4, "num_workers": -1}, ValueError, "num_workers must be at least 0"),
-        ({"batch_size": 4, "dtypes": "float32"}, TypeError, "dtypes must be a torch.dtype"),
-        ({"batch_size": 4, "dtypes": torch.float32, "collate_fn": list}, ValueError, "not both"),
-        ({"batch_size": 4, "collate_fn": 3}, TypeError, "collate_fn must be a function"),
-        ({"batch_size": None, "drop_last": True}, ValueError, "drop_last needs a batch_size"),
-        ({"batch_size": None, "batched": True}, ValueError, "batched needs a batch_size"),
-        ({"batch_size": 4, "device": "nonsense"}, RuntimeError, "nonsense"),
-    ],
-)
-def test_wrong_arguments_raise_at_once(arguments, error, message):
-    with pytest.raises(error, match=message):
-        iter_torch_batches(wrapped([]), **arguments)
-
-
-def test_what_is_no_chain_is_refused():
-    with pytest.raises(TypeError, match="reads a chain of pipes, and this is of type list"):
-        iter_torch_batches([1, 2], 2)
 
 
 @pytest.mark.parametrize(
