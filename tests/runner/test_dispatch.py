@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import multiprocessing
 import os
 import re
@@ -52,27 +51,6 @@ def test_one_process_reads_the_stream_once_in_each_epoch_for_all(tmp_path, worke
     processes = {process for _, process in items}
     assert len(processes) == max(workers, 1)
     assert (int(reader.name) in processes) == (workers == 0)
-
-
-@WORKERS
-def test_a_state_goes_on_exactly_with_other_workers(workers):
-    def chain():
-        numbers = ps.iter.IterableWrapper(range(30)).shuffle(buffer_size=8).filter(lambda x: x % 7)
-        return dispatched(numbers).flatmap(lambda x: [x] * (x % 3)).shuffle(buffer_size=3).batch(2)
-
-    with loader_of(chain(), 0, num_shards=3) as whole:
-        whole.seed(4)
-        epochs = [list(whole) for _ in range(2)]
-    for taken in (0, 1, 2, 5, len(epochs[0])):
-        with loader_of(chain(), workers, num_shards=3) as stopped:
-            stopped.seed(4)
-            assert list(islice(stopped, taken)) == epochs[0][:taken]
-            state = json.loads(json.dumps(stopped.state_dict()))
-        for others in (0, 2):
-            with loader_of(chain(), others) as resumed:
-                resumed.load_state_dict(state)
-                assert list(resumed) == epochs[0][taken:]
-                assert list(resumed) == epochs[1]
 
 
 def shuffled_and_dispatched(workers, num_shards=4):
@@ -177,27 +155,6 @@ def test_a_shard_that_reads_its_part_again_gets_it_again(workers):
         items = list(loader)
     assert sorted(items[:6]) == [*range(6)]
     assert items == [*items[:6], *items[:6]]
-
-
-@WORKERS
-def test_a_cache_behind_it_keeps_the_first_epochs_stream_after_resuming_too(workers):
-    def loader():
-        numbers = ps.iter.IterableWrapper(range(13)).shuffle(buffer_size=5)
-        made = loader_of(dispatched(numbers).in_memory_cache().shuffle(buffer_size=3), workers, num_shards=3)
-        made.seed(2)
-        return made
-
-    with loader() as whole:
-        epochs = [list(whole) for _ in range(4)]
-    for taken in (0, 1, 5, 13):
-        with loader() as stopped:
-            assert list(stopped) == epochs[0]
-            assert list(islice(stopped, taken)) == epochs[1][:taken]
-            state = json.loads(json.dumps(stopped.state_dict()))
-        with loader() as resumed:
-            resumed.load_state_dict(state)
-            assert list(resumed) == epochs[1][taken:]
-            assert [list(resumed), list(resumed)] == epochs[2:]
 
 
 def test_two_dispatched_streams_cannot_read_from_the_same():

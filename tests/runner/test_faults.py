@@ -13,13 +13,13 @@ import textwrap
 import threading
 import time
 import traceback
-from itertools import islice
 
 import psutil
 import pytest
 import torch
 
 import penstock as ps
+from passing import Passing
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
 
@@ -57,15 +57,6 @@ def test_a_function_that_raises_keeps_its_type_and_says_operator_item_worker_and
     assert "in <lambda>" in "".join(traceback.format_exception(caught.value))
 
 
-def test_after_an_error_the_next_epoch_begins_anew():
-    with loader_over(at_five(lambda: 1 // 0)) as loader:
-        for _ in range(2):
-            running = iter(loader)
-            assert list(islice(running, 5)) == [0, 1, 2, 3, 4]
-            with pytest.raises(ZeroDivisionError):
-                next(running)
-
-
 def slowly(action):
     """Do it after long enough to be seen at it."""
 
@@ -76,7 +67,7 @@ def slowly(action):
     return act
 
 
-@pytest.mark.parametrize(
+DEATHS = pytest.mark.parametrize(
     ("action", "said"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
@@ -88,6 +79,9 @@ def slowly(action):
     ],
     ids=["killed", "exits at once", "exits", "killed at a slow item", "exits at a slow item", "crashes"],
 )
+
+
+@DEATHS
 def test_a_worker_that_dies_is_named_with_how_it_ended_and_what_it_was_at(action, said):
     with loader_over(at_five(action)) as loader:
         with pytest.raises(RuntimeError, match=rf"worker 1 of 2 \(process \d+\) {said}") as caught:
@@ -198,41 +192,6 @@ def test_an_iterator_cannot_be_sent_to_workers():
     assert "the iterable of IterableWrapper(<genexpr>)" in caught.value.__notes__[0]
 
 
-def test_an_item_that_cannot_be_collated_is_named():
-    dp = ps.iter.IterableWrapper([torch.zeros(2), torch.zeros(3)]).sharding_filter().batch(2).collate()
-    with (
-        DataLoader2(dp, reading_service=MultiProcessingReadingService(1)) as loader,
-        pytest.raises(RuntimeError) as caught,
-    ):
-        list(loader)
-    assert "raised in Collator()" in "\n".join(caught.value.__notes__)
-
-
-class TwoPartError(Exception):
-    def __init__(self, left, right):
-        super().__init__(f"{left} {right}")
-        self.right = right
-
-
-def raise_two_part_error(x):
-    raise TwoPartError("left", "right")
-
-
-def test_an_error_whose_constructor_takes_other_arguments_keeps_its_type():
-    with loader_over(raise_two_part_error) as loader, pytest.raises(TwoPartError, match="left right") as caught:
-        list(loader)
-    assert caught.value.right == "right"
-
-
-def raise_with_a_lock(x):
-    raise ValueError("locked", threading.Lock())
-
-
-def test_an_error_that_cannot_be_pickled_comes_as_text():
-    with loader_over(raise_with_a_lock) as loader, pytest.raises(RuntimeError, match=r"ValueError: \('locked'"):
-        list(loader)
-
-
 @pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])
 def test_a_failing_worker_function_is_an_error(which):
     def fail(*args):
@@ -279,41 +238,6 @@ def test_a_worker_that_dies_or_hangs_before_its_first_item_is_named(which, actio
         list(loader)
 
 
-def test_giving_up_an_epoch_does_not_wait_for_a_slow_item():
-    with loader_over(at_five(lambda: time.sleep(60)), items=6) as loader:
-        for x in loader:
-            if x == 3:
-                break
-        started = time.monotonic()
-        running = iter(loader)
-        del running
-        assert time.monotonic() - started < 10
-
-
-def test_control_c_while_waiting_ends_the_wait():
-    with loader_over(lambda x: time.sleep(60)) as loader:
-        running = iter(loader)
-        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            next(running)
-
-
-def test_a_loader_that_is_collected_ends_its_workers():
-    loader = loader_over(lambda x: torch.full((1000, 100), x), items=1000)
-    running = iter(loader)
-    next(running)
-    assert len(workers_alive()) == 2
-    del loader, running
-    gc.collect()
-    assert workers_alive() == []
-
-
-def test_keeping_every_item_of_an_epoch_keeps_them_right():
-    with loader_over(lambda x: torch.full((100, 100), x), items=1500) as loader:
-        kept = list(loader)
-    assert [int(item[50, 50]) for item in kept] == list(range(1500))
-
-
 def test_a_worker_killed_between_epochs_is_one_error_and_the_next_epoch_has_new_workers():
     with loader_over(abs) as loader:
         list(loader)
@@ -356,26 +280,9 @@ def test_what_an_error_came_from_is_told_too():
     assert shown.count("ValueError: what it led to") == 1
 
 
-class Mute(Exception):
-    def __str__(self):
-        raise TypeError("no words")
-
-
-def raise_mute(x):
-    raise Mute
-
-
-def test_an_error_that_cannot_be_shown_keeps_its_type():
-    with loader_over(raise_mute) as loader, pytest.raises(Mute):
-        list(loader)
-
-
-class WrongState(ps.IterDataPipe):
+class WrongState(Passing):
     resumes_from_start = False
     lock = ps.own(threading.Lock)
-
-    def __init__(self, source):
-        self.source = source
 
     def __iter__(self):
         return iter(self.source)
@@ -436,12 +343,6 @@ def test_more_workers_than_there_is_to_do(workers, num_shards, items):
     with loader_over(abs, items=items, workers=workers, num_shards=num_shards) as loader:
         for _ in range(2):
             assert list(loader) == [*range(items)]
-
-
-def test_an_epoch_of_which_nothing_is_left_ends():
-    dp = ps.iter.IterableWrapper(range(100)).sharding_filter().filter(lambda x: x < 0)
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
-        assert list(loader) == list(loader) == []
 
 
 def hold_the_interpreter():
@@ -509,16 +410,7 @@ def test_control_c_ends_the_wait_for_processes_that_are_stuck(make, stuck):
             list(loader)
 
 
-@pytest.mark.parametrize(
-    ("action", "said"),
-    [
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
-        (lambda: os._exit(7), "ended with exit code 7"),
-        (lambda: sys.exit(3), r"ended with exit code 3; it was at Mapper\(<lambda>\), on 5"),
-        (slowly(lambda: os._exit(7)), r"ended with exit code 7; it was at Mapper\(<lambda>\), on 5"),
-    ],
-    ids=["killed", "exits at once", "exits", "exits at a slow item"],
-)
+@DEATHS
 def test_how_the_process_that_reads_a_dispatched_stream_ended_is_told(action, said):
     with dispatched_over(at_five(action)) as loader:
         with pytest.raises(RuntimeError, match="the process that reads the dispatched stream has ended") as caught:

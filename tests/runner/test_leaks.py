@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 import warnings
@@ -201,13 +200,10 @@ def processes_of(session):
     return alive
 
 
-def run(code, as_script=None):
+def run(code):
     """Run a program in a session of its own, and return its exit code and what it said, when all of it has ended."""
-    code = BEFORE + code
-    if as_script is not None:
-        as_script.write_text(code)
-    program = ["-c", code] if as_script is None else [str(as_script)]
-    with subprocess.Popen([sys.executable, *program], stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+    command = [sys.executable, "-c", BEFORE + code]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
         session = int(run.stderr.readline())
         try:
             # Its processes have the same standard error: this waits for their ends, too.
@@ -262,11 +258,6 @@ def leave_no_files(code, folder, monkeypatch):
     assert {name for name in os.listdir("/dev/shm") if "torch" in name or "penstock" in name} <= shared_before
 
 
-def test_a_script_ends_with_all_its_processes(tmp_path):
-    code, exit_code, _ = ENDS["in a loop"]
-    assert run(PROGRAM.replace("{divided}", ".sharding_filter()") + code, tmp_path / "train.py") == (exit_code, "")
-
-
 def test_torchs_loader_forks_while_ours_is_read():
     numbers = ps.iter.IterableWrapper(range(500)).sharding_filter().map(lambda x: torch.full((100, 100), x))
     with DataLoader2(numbers, reading_service=MultiProcessingReadingService(2)) as loader:
@@ -277,29 +268,6 @@ def test_torchs_loader_forks_while_ours_is_read():
             theirs = torch.utils.data.DataLoader(range(20), num_workers=2, multiprocessing_context="fork")
             assert [int(item) for item in theirs] == [*range(20)]
         assert [int(item[0, 0]) for item in running] == [*range(1, 500)]
-
-
-def test_a_loader_begins_anew_in_a_process_that_was_forked_off():
-    code = """
-        import os, sys
-        import penstock as ps
-
-        dp = ps.iter.IterableWrapper(range(10)).sharding_filter()
-        with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2, main_prefetch_cnt=0)) as loader:
-            running = iter(loader)
-            assert next(running) == 0
-            if (child := os.fork()) == 0:
-                try:
-                    next(running)
-                except RuntimeError as error:
-                    assert "forked off" in str(error), error
-                assert list(loader) == [*range(10)]
-                loader.shutdown()
-                sys.exit(5)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
-            assert list(running) == [*range(1, 10)]
-    """
-    assert run(textwrap.dedent(code)) == (0, "")
 
 
 def test_loaders_in_threads_that_start_at_once():

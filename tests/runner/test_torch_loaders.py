@@ -14,7 +14,6 @@ import penstock as ps
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from torchdata import nodes
     from torchdata.stateful_dataloader import StatefulDataLoader
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
@@ -100,32 +99,6 @@ def test_an_error_comes_out_of_a_loader_with_its_type_and_its_note(num_workers: 
         assert caught.value.__notes__ == [note]
 
 
-@WORKERS
-@pytest.mark.parametrize("epochs_before", [0, 1])
-@pytest.mark.parametrize("taken", [0, 1, 5, 12])
-def test_a_stateful_loader_resumes_exactly_in_the_middle_of_an_epoch(
-    num_workers: int, epochs_before: int, taken: int
-) -> None:
-    def load() -> Any:
-        return StatefulDataLoader(chain(), batch_size=2, num_workers=num_workers)
-
-    torch.manual_seed(3)
-    loader = load()
-    for _ in range(epochs_before):
-        read(loader)
-    iterator = iter(loader)
-    begun = [next(iterator).tolist() for _ in range(taken)]
-    state = loader.state_dict()
-    rest = read(iterator)
-    assert sorted(flat(begun + rest)) == [double(x) for x in range(23)]
-
-    torch.manual_seed(99)  # the seeds are in the state, not in the generator of the process that resumes
-    resumed = load()
-    resumed.load_state_dict(state)
-    assert read(resumed) == rest
-    assert sorted(flat(read(resumed))) == [double(x) for x in range(23)]
-
-
 @pytest.mark.parametrize("persistent_workers", [False, True])
 def test_a_worker_that_is_done_stays_done_when_the_others_are_resumed(persistent_workers: bool) -> None:
     def load() -> Any:
@@ -142,18 +115,6 @@ def test_a_worker_that_is_done_stays_done_when_the_others_are_resumed(persistent
         resumed.load_state_dict(loader.state_dict())
         assert flat(read(resumed)) == expected[taken:]
         assert flat(read(resumed)) == expected
-
-
-@pytest.mark.parametrize("persistent_workers", [False, True])
-def test_a_stateful_loader_whose_epoch_is_over_resumes_with_the_next(persistent_workers: bool) -> None:
-    def load() -> Any:
-        return StatefulDataLoader(chain(), batch_size=2, num_workers=2, persistent_workers=persistent_workers)
-
-    loader = load()
-    read(loader)
-    resumed = load()
-    resumed.load_state_dict(loader.state_dict())
-    assert sorted(flat(read(resumed))) == [double(x) for x in range(23)]
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])
@@ -192,30 +153,6 @@ def test_a_stateful_loader_resumes_exactly_at_every_step_of_two_epochs(
             exact = len(rest) if persistent_workers and number else 2
             assert read_anew[:exact] == [*rest, *epochs[number + 1 :]][:exact], f"after {taken} steps of epoch {number}"
             assert [len(epoch) for epoch in read_anew[len(rest) :]] == [len(epochs[0])] * (2 - len(rest))
-
-
-@WORKERS
-def test_a_stateful_loader_resumes_a_chain_that_reads_a_node(num_workers: int) -> None:
-    def load() -> Any:
-        node = nodes.Prefetcher(ps.iter.IterableWrapper(range(12)).shuffle(buffer_size=5).to_node(), 2)
-        dp = ps.iter.NodeReader(node).map(double).sharding_filter()
-        return StatefulDataLoader(dp, batch_size=3, num_workers=num_workers)
-
-    torch.manual_seed(3)
-    whole = load()
-    epochs = [read(whole), read(whole)]
-    assert [sorted(flat(epoch)) for epoch in epochs] == [[double(x) for x in range(12)]] * 2
-    assert epochs[0] != epochs[1]
-    for taken in range(len(epochs[0]) + 1):
-        torch.manual_seed(3)
-        loader = load()
-        iterator = iter(loader)
-        begun = [next(iterator).tolist() for _ in range(taken)]
-        state = loader.state_dict()
-        torch.manual_seed(3)
-        resumed = load()
-        resumed.load_state_dict(state)
-        assert [begun + read(resumed), read(resumed)] == epochs
 
 
 def test_a_stateful_loader_goes_on_from_the_state_of_the_chain_and_does_not_begin_anew() -> None:

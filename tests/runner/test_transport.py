@@ -176,13 +176,6 @@ def test_blocks_do_not_pile_up_when_items_grow():
     assert len(line.outbox._blocks) == len(line.inbox._blocks) == 1
 
 
-def test_many_kept_items_keep_their_values():
-    line = Line()
-    kept = [line.send(torch.full((20_000,), float(n)))[0] for n in range(50)]
-    assert [tensor[0].item() for tensor in kept] == list(range(50))
-    assert all((tensor == tensor[0]).all() for tensor in kept)
-
-
 def test_beyond_the_limit_of_blocks_items_travel_along_the_connection():
     line = Line(max_blocks=2)
     sent = [line.send(torch.full((20_000,), float(n))) for n in range(4)]
