@@ -111,18 +111,6 @@ def second(pair: tuple[str, int]) -> int:
     return pair[1]
 
 
-def test_a_chain_goes_on_again_and_again() -> None:
-    dp = mixed(numbers().shuffle().set_seed(3))
-    expected, found = list(dp), []
-    dp = mixed(numbers().shuffle().set_seed(3))
-    for _ in range(3):
-        found += islice(dp, 2)
-        state = json.loads(json.dumps(dp.state_dict()))
-        dp = mixed(numbers().shuffle())
-        dp.load_state_dict(state)
-    assert found == expected
-
-
 def service(num_workers: int) -> Any:
     return ps.MultiProcessingReadingService(num_workers, num_shards=2)
 
@@ -163,10 +151,3 @@ def test_a_long_stream_is_read_once_for_all_workers() -> None:
     dp = maps(maps(numbers()).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING))
     with ps.DataLoader2(dp, reading_service=service(2)) as loader:
         assert [*loader] == [0, 1, 2, 3, 4, 5]
-
-
-def test_an_error_in_a_worker_has_its_notes() -> None:
-    dp = maps(numbers().sharding_filter().map(fail))
-    with ps.DataLoader2(dp, reading_service=service(2)) as loader, pytest.raises(LookupError) as caught:
-        list(loader)
-    assert caught.value.__notes__[0] == "penstock: raised in Mapper(fail), on 0"

@@ -228,10 +228,6 @@ def test_pipes_are_taken_from_counted_and_shown(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.splitlines()[1:] == ["0: bytes of length 1000", "1: 'b'"]
 
 
-def test_the_methods_of_a_chain_are_completed() -> None:
-    assert {"map", "batch", "take", "state_dict", "source"} <= {*dir(numbers().map(str))}
-
-
 class Item:
     """An item to which weak references are possible."""
 

@@ -7,7 +7,7 @@ import json
 import pickle
 import weakref
 from collections.abc import Callable, Iterator
-from itertools import islice, pairwise, product
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 import penstock as ps
+from passing import Passing
 from penstock.registry import Seeded, Throttle, seed_graph, walk
 from penstock.state import replay as reading
 from penstock.state.header import chain_shape
@@ -38,11 +39,8 @@ class Source(ps.IterDataPipe):
             yield self.position - 1
 
 
-class Twice(ps.IterDataPipe):
+class Twice(Passing):
     """Each item twice; without a line about state."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
 
     def __iter__(self) -> Iterator[Any]:
         for item in self.source:
@@ -73,12 +71,6 @@ class TwiceCounted(Twice):
             self.given = 0
 
 
-@pytest.fixture(params=[float("inf"), 1e-15], ids=["every time", "seldom"])
-def share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
-    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", request.param)
-    return float(request.param)
-
-
 def begin(dp: Any, taken: int) -> Any:
     iterator = iter(dp)
     for _ in range(taken):
@@ -89,29 +81,6 @@ def begin(dp: Any, taken: int) -> Any:
 def resume(dp: Any, from_: Any) -> Any:
     dp.load_state_dict(json.loads(json.dumps(from_.state_dict())))
     return dp
-
-
-CHAINS: dict[str, Callable[[], Any]] = {
-    "source": Source,
-    "twice": lambda: Twice(Source()),
-    "marked": lambda: TwiceMarked(Source()),
-    "counted": lambda: TwiceCounted(Source()),
-    "counted twice": lambda: TwiceCounted(TwiceCounted(Source(4)).map(str)),
-    "marked twice": lambda: TwiceMarked(TwiceMarked(Source())),
-    "mixed": lambda: TwiceMarked(Twice(Source(4)).map(str)).batch(3),
-}
-
-
-@pytest.mark.usefixtures("share")
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_a_chain_goes_on_after_any_item_from_an_iterator_that_is_live_or_gone(make: Callable[[], Any]) -> None:
-    expected = list(make())
-    for taken in range(len(expected) + 1):
-        dp = make()
-        iterator = begin(dp, taken)
-        assert list(resume(make(), dp)) == expected[taken:]
-        del iterator
-        assert list(resume(make(), dp)) == expected[taken:]
 
 
 @pytest.mark.parametrize(
@@ -143,14 +112,6 @@ def test_loading_a_state_replaces_the_live_iterator() -> None:
     with pytest.raises(RuntimeError, match="replaced by a newer one"):
         next(iterator)
     assert list(dp) == list(range(10))
-
-
-def test_a_resumed_chain_that_was_not_read_yet_gives_the_state_that_it_was_given() -> None:
-    dp = Twice(Source())
-    _iterator = begin(dp, 5)
-    resumed = resume(Twice(Source()), dp)
-    assert resumed.state_dict() == dp.state_dict()
-    assert list(resume(Twice(Source()), resumed)) == [2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
 
 
 def test_a_state_is_not_taken_while_an_item_is_made() -> None:
@@ -364,21 +325,6 @@ def test_items_that_become_slow_are_soon_noticed(monkeypatch: pytest.MonkeyPatch
         slow += 1
         clock.now += 1.0
     assert slow <= 2 * quick
-
-
-@pytest.mark.usefixtures("share")
-def test_a_trail_leads_back_to_the_oldest_item_that_is_needed() -> None:
-    for pulled, behind in product(range(8), range(4)):
-        oldest = max(pulled - behind, 0)
-        trail = ReplayLog(Source(), None, 0)
-        trail.needed = oldest
-        items = list(islice(trail.items(), pulled))
-        assert (items, trail.pulled) == (list(range(pulled)), pulled)
-        node, [at, first, next_] = trail.restart()
-        assert next_ == pulled
-        again = Source()
-        again._resume_node = node
-        assert list(again)[first - at :] == list(range(oldest, 10)), (pulled, behind)
 
 
 def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,13 +112,6 @@ def resumed_chain(make: Make, state: dict[str, Any]) -> Any:
     return dp
 
 
-def state_after(make: Make, items: int) -> dict[str, Any]:
-    dp = seeded(make)
-    assert len([*islice(iter(dp), items)]) == items
-    state: dict[str, Any] = dp.state_dict()
-    return state
-
-
 def assert_resumes_twice_everywhere(make: Make) -> None:
     """Check that a chain that is stopped after any item, and again after any item, goes on with the same items."""
     whole = seeded(make)
