@@ -14,7 +14,6 @@ from itertools import islice
 import cloudpickle
 import numpy as np
 import psutil
-import pyarrow as pa
 import pytest
 import ray
 import torch
@@ -115,36 +114,7 @@ def test_actors_are_gone_with_their_pipe():
         time.sleep(0.05)
 
 
-def test_no_more_items_are_pulled_than_may_be_in_flight():
-    pulled = []
-    source = numbers(range(100)).map(lambda x: pulled.append(x) or x)
-    running = iter(source.map_pool(Scaler, workers=1, engine="ray", prefetch=3))
-    for done in range(10):
-        next(running)
-        assert len(pulled) == done + 3
-    running.close()
-
-
 # what travels
-
-
-def test_rows_come_to_the_model_in_lists_and_columns_in_batches_of_the_batch_size():
-    rows = [*on_ray([(torch.zeros(3), n) for n in range(5)], Seen, workers=1, batch_size=2)]
-    assert [seen["kind"] for seen in rows] == ["list"] * 3
-    assert [n for seen in rows for _, n in seen["item"]] == [0, 1, 2, 3, 4]
-    source = [tensors(0, 4), tensors(4, 1), tensors(5, 5)]
-    columns = [seen["item"] for seen in on_ray(source, Seen, workers=1, batch_size=3, batched=True)]
-    assert [batch["id"].tolist() for batch in columns] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
-    (table,) = on_ray([pa.record_batch({"id": [1, 2]})], Seen, workers=1, batch_size=2)
-    assert table["item"].equals(pa.record_batch({"id": [1, 2]}))
-
-
-def test_a_module_is_in_eval_mode_and_called_in_inference_mode():
-    first, second = on_ray([tensors(0, 2), tensors(2, 2)], Net)
-    assert first["flags"] == second["flags"] == (False, True, "cpu")
-    assert second["id"].tolist() == [2, 3]
-    assert second["sum"].tolist() == [3.0, 3.0]
-    assert not torch.is_inference_mode_enabled()
 
 
 @pytest.mark.parametrize("rows", [2, 300_000], ids=["small", "in the object store"])
@@ -227,12 +197,6 @@ def test_an_error_comes_in_its_turn_as_itself_and_names_the_item():
     assert "in raises" in str(caught.value.__cause__)
     assert "ModelPoolMapper(" in caught.value.__notes__[0]
     assert caught.value.__notes__[0].endswith(", on 3")
-
-
-def test_items_that_fail_are_skipped_and_counted():
-    dp = on_ray(range(6), functools.partial(FailsAt, 3, raises), workers=1, on_error="skip")
-    assert list(dp) == [0, 1, 2, 4, 5]
-    assert dp.stats()["map_pool"]["skipped"] == 1
 
 
 class CannotBeMade:
@@ -325,15 +289,6 @@ def test_resuming_is_exact():
     rest = [[batch["id"].tolist() for batch in going_on] for going_on in (running, resumed, elsewhere)]
     for each in rest:
         assert begun + each == [[n, n + 1] for n in range(0, 12, 2)]
-
-
-def test_a_pipe_pickles_and_copies_without_its_actors():
-    dp = on_ray(range(3), Scaler, workers=1, resources_per_worker={"CPU": 0.5})
-    assert list(dp) == [0, 10, 20]
-    copied = cloudpickle.loads(cloudpickle.dumps(dp))
-    assert vars(copied).keys().isdisjoint({"_pool"})
-    assert list(copied) == list(dp) == [0, 10, 20]
-    assert repr(copied) == repr(dp)
 
 
 # other processes

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import ray
 import ray.exceptions
@@ -366,17 +365,6 @@ def test_a_dataset_is_read_as_record_batches_in_order(either: Any) -> None:
         len(dp)
 
 
-def test_it_goes_on_through_what_takes_columns(either: Any) -> None:
-    dp = ps.from_ray_dataset(either)
-    assert [row["half"] for row in dp.rows().filter(lambda row: row["id"] < 3)] == [0.0, 0.5, 1.0]
-    assert sum(len(batch["id"]) for batch in dp.to_tensors().rebatch(64)) == 200
-    assert [len(batch) for batch in dp.rows().map(lambda row: row["id"]).batch(150)] == [150, 50]
-    with ps.iter_torch_batches(dp, batch_size=80, dtypes={"half": torch.float32}) as loader:
-        batches = [*loader]
-    assert [len(batch["id"]) for batch in batches] == [80, 80, 40]
-    assert batches[0]["half"].dtype == torch.float32
-
-
 def test_reading_holds_the_laws(numbers: Any) -> None:
     kept = numbers.materialize()
     ps.check_operator(lambda: ps.from_ray_dataset(kept, 25))
@@ -432,19 +420,6 @@ def test_pandas_blocks_and_objects_are_read() -> None:
 def test_a_dataset_without_rows_is_empty() -> None:
     empty = ray.data.range(5).filter(lambda row: row["id"] > 9)
     assert [*ps.from_ray_dataset(empty)] == []
-
-
-def test_there_and_back(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"id": range(100), "text": [f"t{n}" for n in range(100)]}), tmp_path / "a.parquet")
-    dataset = ps.read_parquet(str(tmp_path / "a.parquet"), batch_size=10).to_ray_dataset(3, epoch=0)
-    dp = ps.from_ray_dataset(dataset, 8)
-    whole = [batch.to_pydict() for batch in dp]
-    assert sorted(chained.from_iterable(batch["id"] for batch in whole)) == [*range(100)]
-    iterator = iter(dp)
-    [next(iterator) for _ in range(4)]
-    resumed = ps.from_ray_dataset(dataset, 8)
-    resumed.load_state_dict(dp.state_dict())
-    assert [batch.to_pydict() for batch in resumed] == whole[4:]
 
 
 def test_a_pass_that_is_given_up_ends_rays(numbers: Any) -> None:
@@ -503,13 +478,6 @@ def test_what_is_no_dataset_is_an_error() -> None:
         ps.from_ray_dataset([1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch_size"):
         ps.from_ray_dataset(ray.data.range(1), 0)
-
-
-def test_shards_in_one_process_divide_a_dataset(numbers: Any) -> None:
-    dp = ps.from_ray_dataset(numbers.materialize(), 10).sharding_filter()
-    service = ps.MultiProcessingReadingService(0, num_shards=2)
-    with ps.DataLoader2(dp, reading_service=service) as loader:
-        assert sorted(ids(loader)) == [*range(200)]
 
 
 def test_a_worker_process_says_that_ray_does_not_run_there(either: Any) -> None:

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import torch
 
-import error_kinds
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
 from penstock.runner.on_ray import actor_hosts, actors
@@ -47,33 +46,6 @@ def numbers(count: int = 60) -> Any:
 def process_of(item: int) -> tuple[int, int]:
     time.sleep(0.01)
     return item, os.getpid()
-
-
-def test_actors_give_what_processes_give_and_a_state_of_one_is_a_state_of_the_other() -> None:
-    dp = numbers().map(lambda x: x * x).batch(2)
-    services = {
-        "none": lambda: ps.MultiProcessingReadingService(0, num_shards=6),
-        "processes": lambda: ps.MultiProcessingReadingService(2, num_shards=6),
-        "actors": lambda: ps.RayReadingService(3, num_shards=6),
-    }
-    with loader(dp, services["none"]()) as reader:
-        whole = list(reader)
-        following = list(reader)
-    seen: list[Any] = []
-    state = None
-    for place in ("actors", "processes", "none", "actors"):
-        with loader(dp, services[place](), seed=9) as reader:
-            if state is None:
-                reader.seed(3)
-            else:
-                reader.load_state_dict(state)
-            items = iter(reader)
-            seen += [next(items) for _ in range(7)]
-            state = reader.state_dict()
-            if place == "actors" and len(seen) > 7:
-                seen += items
-                assert seen == whole
-                assert list(reader) == following
 
 
 def change_addresses(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
@@ -309,25 +281,6 @@ def test_a_dispatched_stream_is_read_once_by_a_process_of_this_machine(fleet: ps
         assert [number for number, *_ in [*begun, *reader]] == whole
 
 
-def test_writers_on_actors_write_a_shard_each(fleet: ps.RayFleet, tmp_path: Path) -> None:
-    rows = ps.iter.IterableWrapper(range(100)).sharding_filter().map(lambda x: {"x": x})
-    writer = rows.write_parquet(f"{tmp_path}/part-{{shard:03d}}.parquet", rows_per_file=30)
-    with loader(writer, ps.RayReadingService(fleet=fleet)) as reader:
-        written = list(reader)
-    assert sorted(rows for _, rows in written) == [20, 20, 30, 30]
-    assert sorted(map(str, tmp_path.glob("*.parquet"))) == sorted(path for path, _ in written)
-    assert sorted(row["x"] for row in ps.read_parquet(str(tmp_path)).rows()) == list(range(100))
-
-
-def test_batches_of_tensors_come_from_actors(fleet: ps.RayFleet) -> None:
-    columns = ps.iter.IterableWrapper([{"x": torch.arange(5) + 5 * n} for n in range(6)]).sharding_filter()
-    with ps.iter_torch_batches(columns, 8, batched=True, reading_service=ps.RayReadingService(fleet=fleet)) as reader:
-        batches = [batch["x"].tolist() for batch in reader]
-    assert batches == [[*range(8)], [*range(8, 16)], [*range(16, 24)], [*range(24, 30)]]
-    with pytest.raises(ValueError, match="give num_workers or reading_service, not both"):
-        ps.iter_torch_batches(columns, 8, num_workers=2, reading_service=ps.RayReadingService(fleet=fleet))
-
-
 def test_a_process_that_was_forked_off_says_that_it_cannot_use_ray(fleet: ps.RayFleet) -> None:
     with loader(numbers(40), ps.RayReadingService(fleet=fleet)) as reader:
         items = iter(reader)
@@ -437,19 +390,6 @@ def test_who_has_no_key_is_not_served_and_keeps_nobody_out() -> None:
             accepted.close()
     with pytest.raises(ConnectionError, match="cannot reach its loader"):
         address.connect()
-
-
-def test_init_and_reset_functions_run_there(fleet: ps.RayFleet) -> None:
-    def init(dp: Any, worker: Any) -> Any:
-        return dp.map(lambda x: (x, worker.worker_id, worker.num_workers))
-
-    def reset(dp: Any, worker: Any, seeds: Any) -> Any:
-        return dp.map(lambda x: (*x, os.getpid() == here))
-
-    here = os.getpid()
-    service = ps.RayReadingService(fleet=fleet, worker_init_fn=init, worker_reset_fn=reset)
-    with loader(ps.iter.IterableWrapper(range(4)).sharding_filter(), service) as reader:
-        assert list(reader) == [(0, 0, 2, False), (1, 1, 2, False), (2, 0, 2, False), (3, 1, 2, False)]
 
 
 def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -570,21 +510,3 @@ def test_resources_that_no_actor_can_have_are_an_error_at_once() -> None:
     ):
         with pytest.raises(ValueError, match="negative"):
             make()
-
-
-def test_an_error_of_any_kind_arrives_as_it_was_raised(fleet: ps.RayFleet, tmp_path: Path) -> None:
-    kinds, number = [*error_kinds.KINDS.values()], tmp_path / "number"
-
-    def fail(item: int) -> int:
-        if item == 3:
-            kinds[int(number.read_text())]()
-        return item
-
-    dp = ps.iter.IterableWrapper(range(5)).sharding_filter().map(fail)
-    with loader(dp, ps.RayReadingService(fleet=fleet)) as reader:
-        for place, kind in enumerate(error_kinds.KINDS):
-            number.write_text(str(place))
-            with pytest.raises(Exception) as caught:  # noqa: PT011
-                list(reader)
-            assert error_kinds.told(caught.value) == error_kinds.told(error_kinds.raised_by(kind)), kind
-            assert any("on 3" in note for note in caught.value.__notes__), kind
