@@ -18,7 +18,7 @@ from torchdata import nodes
 import penstock as ps
 from penstock.registry import seed_graph
 from penstock.testing import check_operator
-from resuming import assert_resumes_everywhere, passed_on
+from resuming import assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(50)
 
@@ -66,6 +66,11 @@ NODES: dict[str, Callable[[], Any]] = {
     "epochs": lambda: nodes.SamplerWrapper(EpochSampler(5)),
     "prefetched": lambda: nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(5)), 3),
     "seldom saved": lambda: nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(5)), 3, snapshot_frequency=3),
+    "threads": lambda: nodes.ParallelMapper(shuffled(4).to_node(), ten_times, num_workers=2),
+    "threads, seldom saved": lambda: nodes.ParallelMapper(
+        shuffled(4).to_node(), ten_times, num_workers=2, snapshot_frequency=3
+    ),
+    "threads, in batches": lambda: nodes.ParallelMapper(shuffled(4).to_node(), ten_times, num_workers=2, prebatch=2),
     "chain": lambda: shuffled().to_node(),
     "prefetched chain": lambda: nodes.Prefetcher(shuffled().to_node(), 3),
     "batched chain": lambda: nodes.Batcher(shuffled().to_node(), 3, drop_last=False),
@@ -96,23 +101,6 @@ def test_a_node_that_draws_from_several_resumes_exactly_though_its_state_holds_t
     check_operator(make, LAWS_OF_RESUMING)
     first, second = make(), make()
     assert [list(first) for _ in range(3)] == [list(second) for _ in range(3)]
-
-
-@pytest.mark.parametrize("options", [{}, {"snapshot_frequency": 3}, {"prebatch": 2}])
-def test_a_node_with_threads_resumes_exactly(options: dict[str, Any]) -> None:
-    def make() -> Any:
-        return ps.iter.NodeReader(nodes.ParallelMapper(shuffled(4).to_node(), ten_times, num_workers=2, **options))
-
-    expected = make()
-    epochs = [list(expected) for _ in range(3)]
-    assert sorted(epochs[0]) == [0, 10, 20, 30]
-    for taken in range(5):
-        dp = make()
-        list(dp)
-        assert list(islice(dp, taken)) == epochs[1][:taken]
-        resumed = make()
-        resumed.load_state_dict(passed_on(dp))
-        assert [list(resumed), list(resumed)] == [epochs[1][taken:], epochs[2]]
 
 
 def _epochs(length: int) -> Any:
@@ -294,27 +282,6 @@ def test_seeds_reach_the_chains_in_a_node() -> None:
 
     assert epochs(1) == epochs(1) != epochs(2)
     assert epochs(1)[0] != epochs(1)[1]
-
-
-def test_a_loader_with_workers_reads_a_node_and_resumes_on_another_number_of_workers() -> None:
-    def load(num_workers: int) -> Any:
-        dp = ps.iter.NodeReader(nodes.Prefetcher(ps.iter.IterableWrapper(range(20)).shuffle().to_node(), 2))
-        service = ps.MultiProcessingReadingService(num_workers=num_workers, num_shards=2)
-        loader = ps.DataLoader2(dp.sharding_filter().map(ten_times), reading_service=service)
-        loader.seed(3)
-        return loader
-
-    with load(2) as loader:
-        expected = [list(loader), list(loader)]
-        assert sorted(expected[0]) == sorted(expected[1]) == [x * 10 for x in range(20)]
-        assert expected[0] != expected[1]
-    with load(2) as loader:
-        begun = list(islice(iter(loader), 7))
-        state = loader.state_dict()
-    with load(1) as loader:
-        loader.load_state_dict(state)
-        assert begun + list(loader) == expected[0]
-        assert list(loader) == expected[1]
 
 
 # to_node

@@ -184,42 +184,6 @@ def test_a_sampler_divides_a_map_dataset() -> None:
     assert sorted(read) == [*CONTENTS.values()]
 
 
-@pytest.mark.filterwarnings("ignore")  # Lightning's own, of a loader without workers and the like
-def test_a_trainer_of_lightning_keeps_its_checkpoints_in_s3(bucket: Path) -> None:
-    import lightning
-    from lightning import Trainer
-
-    from penstock.compat.s3torchconnector.lightning import S3LightningCheckpoint
-
-    class Model(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
-
-        def train_dataloader(self) -> Any:
-            return DataLoader(torch.ones(4, 1))  # type: ignore[arg-type]  # enough of a data set
-
-        def training_step(self, batch: Any, number: int) -> Any:
-            return self.layer(batch).square().mean()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    model = Model()
-    quiet: Any = {"enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
-    quiet["logger"] = False  # that of tensorboardX writes to S3 by boto3 only
-
-    s3_checkpoint_io = S3LightningCheckpoint("us-east-1")
-    trainer = Trainer(plugins=[s3_checkpoint_io], default_root_dir="s3://guide/key_prefix/", max_epochs=2, **quiet)
-    trainer.fit(model)
-
-    [last] = (bucket / "key_prefix").rglob("*.ckpt")  # that of the first epoch was removed
-    resumed = Model()
-    trainer = Trainer(plugins=[s3_checkpoint_io], default_root_dir="s3://guide/key_prefix/", max_epochs=2, **quiet)
-    trainer.fit(resumed, ckpt_path=f"s3://guide/{last.relative_to(bucket)}")
-    assert torch.equal(resumed.layer.weight, model.layer.weight)
-
-
 # What its users do with them
 
 

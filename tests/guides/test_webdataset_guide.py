@@ -176,23 +176,6 @@ def test_the_pipeline(url: str) -> None:
     assert (batch[0].shape, batch[1].shape) == ((16, 3, 224, 224), (16,))
 
 
-def test_the_pipeline_in_workers_resumes_at_the_exact_batch(url: str) -> None:
-    def make() -> Any:
-        loader = ps.DataLoader2(pipeline(url), reading_service=ps.MultiProcessingReadingService(num_workers=2))
-        loader.seed(0)
-        return loader
-
-    with make() as loader:
-        labels = [batch[1].tolist() for batch in loader]
-    assert sorted(label for batch in labels for label in batch) == LABELS
-    with make() as loader:
-        assert next(iter(loader))[1].tolist() == labels[0]
-        state = loader.state_dict()
-    with make() as loader:
-        loader.load_state_dict(state)
-        assert [batch[1].tolist() for batch in loader] == labels[1:]
-
-
 def test_shard_resampling_for_training_on_several_nodes(url: str) -> None:
     # wds.WebDataset(url, resampled=True).with_epoch(100)
     shards = list(ps.iter.IterableWrapper([url]).shard_expand())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pytest
 
 import penstock as ps
 from hub_server import TOKEN, serving_hub
-from resuming import passed_on
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +60,6 @@ def test_other_readers_take_the_addresses_too(options: dict[str, Any]) -> None:
     assert list(ps.read_text(address, **options)) == [{"text": '{"id": 9}'}]
     listed = ps.iter.FSSpecFileLister(["hf://datasets/me/sales"], **options["storage_options"])
     assert "hf://datasets/me/sales/notes.jsonl" in list(listed)
-
-
-def test_a_state_resumes_within_a_file(options: dict[str, Any]) -> None:
-    make: Callable[[], Any] = lambda: ps.read_parquet("hf://datasets/me/sales/data", **options)  # noqa: E731
-    read = make()
-    first = next(iter(read))
-    assert first["id"].to_pylist() == [1, 2]
-    resumed = make()
-    resumed.load_state_dict(passed_on(read))
-    assert [batch["id"].to_pylist() for batch in resumed] == [[3], [1, 2], [3]]
 
 
 def test_a_private_data_set_needs_its_token(options: dict[str, Any]) -> None:
