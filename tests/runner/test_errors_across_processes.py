@@ -56,16 +56,6 @@ def test_an_error_of_any_kind_arrives_as_it_was_raised_with_its_operator_and_ite
             assert any(f"on {3}" in note for note in caught.value.__notes__), kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_error_of_any_kind_pickles_whole(kind: str) -> None:
-    error = raised_by(kind)
-    error.add_note("a note")
-    arrived, cause = cloudpickle.loads(pickled_error(error))
-    assert told(arrived) == told(error)
-    assert arrived.__notes__ == ["a note"]
-    assert isinstance(cause, RemoteTraceback)
-
-
 def test_what_cannot_travel_at_all_is_told_in_words() -> None:
     arrived, _ = cloudpickle.loads(pickled_error(ValueError(threading.Lock())))
     assert type(arrived) is RuntimeError

@@ -6,22 +6,9 @@ from multiprocessing import Pipe
 
 import penstock as ps
 from penstock.registry import PassPath
-from penstock.runner.positions import Epoch, Message, ShardPosition
+from penstock.runner.positions import Epoch, ShardPosition
 from penstock.runner.shards import ShardPass
-from penstock.runner.workers.protocol import Receiver, Sender, to_bytes
-from penstock.workers.transport import Outbox
-
-
-def test_a_message_is_the_same_after_it_has_travelled():
-    ours, theirs = Pipe()
-    parcel, _ = Outbox(0).pack([1, "x"])
-    sent = Message(3, parcel, report=b"report", reading=(1, 2))
-    failed = Message(0, ended=True, error=b"pickled", reading=(1, 0))
-    for message in (sent, failed):
-        theirs.send_bytes(to_bytes(message))
-    receiver = Receiver(ours, 1)
-    assert receiver.receive() == sent._replace(item=[1, "x"])
-    assert receiver.receive() == failed
+from penstock.runner.workers.protocol import Receiver, Sender
 
 
 class SlowToCount(ps.iter.IterableWrapper):

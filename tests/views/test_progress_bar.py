@@ -42,35 +42,6 @@ def threads() -> set[str]:
 
 
 @writing_to_terminal
-def test_a_bar_says_how_much_of_how_much_and_how_fast(terminal: Terminal) -> None:
-    done = 10
-    with progress_bar("squares", lambda: done, total=40):
-        done = 20
-        assert terminal.shown("20/40")
-        done = 40
-    assert terminal.shown("squares:  25%|")  # it began with what was done before
-    assert "10/40" in terminal.getvalue()
-    assert "40/40 [00:00<00:00" in terminal.getvalue()
-    assert "items/s]" in terminal.getvalue()
-    assert "penstock-progress" not in threads()
-
-
-@writing_to_terminal
-def test_without_a_total_it_counts(terminal: Terminal) -> None:
-    with progress_bar("", lambda: 7, unit="files", leave=True):
-        pass
-    assert terminal.last_line.startswith("7 files [00:00, ")
-
-
-@writing_to_terminal
-def test_a_bar_that_does_not_stay_leaves_an_empty_line(terminal: Terminal) -> None:
-    with progress_bar("gone", lambda: 1):
-        pass
-    before, _, line = terminal.getvalue().rstrip("\r").rpartition("\r")
-    assert ("gone" in before, line.strip(), terminal.getvalue().count("\n")) == (True, "", 0)
-
-
-@writing_to_terminal
 def test_an_inner_bar_is_below_and_does_not_stay(terminal: Terminal) -> None:
     with progress_bar("outer", lambda: 1, leave=None):
         for _ in range(2):
@@ -99,16 +70,6 @@ def test_the_share_of_time_spent_waiting_is_told_once_it_is_known(terminal: Term
         assert terminal.shown("waiting for input 25 %]")
     first = terminal.getvalue().index("skipped 3")
     assert first < terminal.getvalue().index("skipped 3, waiting for input")
-
-
-@writing_to_terminal
-def test_a_late_bar_is_late(terminal: Terminal) -> None:
-    with progress_bar("late", lambda: 1, after=60):
-        assert "penstock-progress" in threads()
-    assert terminal.getvalue() == ""
-    assert "penstock-progress" not in threads()
-    with progress_bar("late", lambda: 1, after=0.01):
-        assert terminal.shown("late: 1 items")
 
 
 @writing_to_terminal
