@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
@@ -15,10 +16,11 @@ from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, map_in_threads
 from ..bases.arguments import expect_urls
-from ..bases.indexing import Fetching, from_start
+from ..bases.indexing import Fetching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import operator
+from collections.abc import Callable
 
 
 class NamedObject(NamedTuple):
@@ -144,7 +146,10 @@ class ObjectReader(Fetching[R]):
         return map_in_threads(read_one, wanted, self.workers, "penstock-objects", patience, policy.give_up)
 
     def _url(self, index: Any) -> str:
-        return checked_path(self.urls[from_start(index, len(self.urls))])
+        number = operator.index(index)
+        if not -len(self.urls) <= number < len(self.urls):
+            raise IndexError(f"there are {len(self.urls)} objects, and index {number} is out of range")
+        return checked_path(self.urls[number])
 
     @cached_property
     def _read(self) -> Callable[[str], Any]:
