@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy, OnError, R, add_error_context, expect_whole, functional_datapipe
@@ -17,10 +17,6 @@ from ...storage.streaming.streams import checked_path
 from ...workers.threads import PATIENCE, map_in_threads
 from ..bases.arguments import expect_urls
 from ..bases.indexing import Fetching
-
-if TYPE_CHECKING:
-    import operator
-from collections.abc import Callable
 
 
 class NamedObject(NamedTuple):
