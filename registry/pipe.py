@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 from ..errors.provenance import Provenance
 from ..state.foreign import TorchIterDataPipe, torch_loads_as_they_are, torch_looks_up
 from ..state.stateful import Stateful
-from ..state.step_text import step
+from ..state.step_text import step_text
 from .base import BasePipe
 from .metaclasses import IterPipeMeta
 from .method_lookup import find_method
@@ -78,7 +78,7 @@ class IterDataPipe(
 
         def __getitem__(self, index):
             raise TypeError(
-                f"{step(self)} is read in order, and has no item {index!r:.50}: take(n) and peek(n) give the "
+                f"{step_text(self)} is read in order, and has no item {index!r:.50}: take(n) and peek(n) give the "
                 "first n items, to_map_datapipe() a pipe that is read by key"
             )
 

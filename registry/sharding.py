@@ -8,7 +8,7 @@ from typing import Any
 
 from ..state.foreign import SHARDING_PRIORITIES, TorchMapDataPipe, declared, declares
 from ..state.graph import DataPipe, sources_first, sources_of, walk
-from ..state.step_text import step as shown
+from ..state.step_text import step_text
 from .traits import is_endless
 
 __all__ = ["apply_sharding", "divide_items", "expect_alike_sources", "part_of", "part_read", "sharding_points"]
@@ -107,8 +107,8 @@ def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = No
         for name, source in looked_up.items():
             if divided.get(id(source)):
                 raise RuntimeError(
-                    f"{shown(step)} looks up items of {name}, which is divided among the readers, so that each would "
-                    f"find a part of them only: take the sharding_filter out of {name}"
+                    f"{step_text(step)} looks up items of {name}, which is divided among the readers, so that each "
+                    f"would find a part of them only: take the sharding_filter out of {name}"
                 )
         streams = [
             source
@@ -118,7 +118,7 @@ def expect_alike_sources(chain: DataPipe, group: SHARDING_PRIORITIES | None = No
         undivided = [source for source in streams if not divided[id(source)]]
         if len(undivided) < len(streams) and not all(endless[id(source)] for source in undivided):
             raise RuntimeError(
-                f"{shown(step)} reads a source that is divided among the readers, and one that is not: each reader "
+                f"{step_text(step)} reads a source that is divided among the readers, and one that is not: each reader "
                 "would get a part of one with the whole of the other. Put one sharding_filter after this step, or one "
                 "into each source; an operator of your own that wants the whole of a source names its attribute in "
                 "whole_sources"

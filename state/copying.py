@@ -12,7 +12,7 @@ from typing import Any, Self
 from ..errors.optional import PREPARATIONS
 from .foreign import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling, torch_is_traversing
 from .graph import DataPipe, sources_first, sources_of, walk
-from .step_text import step
+from .step_text import step_text
 
 __all__ = ["PASS_ATTRIBUTES", "SourcesFirst", "copy_for_shard", "copy_of", "copy_to_look_at"]
 
@@ -38,7 +38,7 @@ def copy_to_look_at(chain: Any, method: str = "peek") -> Any:
     Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
     """
     if (pipe := _reads_iterator(chain)) is not None:
-        raise TypeError(f"{method} reads a copy of the chain, and {step(pipe)} can be read once only")
+        raise TypeError(f"{method} reads a copy of the chain, and {step_text(pipe)} can be read once only")
     return copy_of(chain, afresh=True)
 
 
@@ -49,8 +49,8 @@ def copy_for_shard(chain: Any) -> Any:
     """
     if (pipe := _reads_iterator(chain)) is not None:
         raise TypeError(
-            f"several shards are read in one process, and each would take items of the others from {step(pipe)}, an "
-            "iterator, which can be read once only: give it a list, or another object that iter() begins anew, put "
+            f"several shards are read in one process, and each would take items of the others from {step_text(pipe)}, "
+            "an iterator, which can be read once only: give it a list, or another object that iter() begins anew, put "
             "sharding_round_robin_dispatch in place of sharding_filter, or read one shard (num_shards=1)"
         )
     return copy_of(chain)

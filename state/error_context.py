@@ -16,7 +16,7 @@ from ..errors.provenance import Provenance
 from ..errors.secrets import hide_secrets, without_secrets
 from .foreign import declared
 from .graph import DataPipe, descend, sources_first, sources_of
-from .step_text import step
+from .step_text import step_text
 
 __all__ = [
     "NO_ITEM",
@@ -83,7 +83,7 @@ def describe_step(pipe: DataPipe, item: object = NO_ITEM, provenance: Provenance
             source = _source_read_last(pipe)
             if source is not None:
                 item, provenance = last_item(source), provenance_of(source)
-        where = step(pipe)
+        where = step_text(pipe)
         shown = "" if item is NO_ITEM else describe_item(item)
         if shown:
             where += f", on {shown}"

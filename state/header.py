@@ -11,7 +11,7 @@ from ..errors.secrets import short as _short
 from .arguments import plain_arguments
 from .graph import DataPipe, sources_of, walk
 from .node import KEYS_OF_A_NODE
-from .step_text import step as shown
+from .step_text import step_text
 
 __all__ = ["chain_shape", "check_state", "expect_plain", "header"]
 
@@ -105,7 +105,7 @@ def _expect_same_arguments(pipe: DataPipe, theirs: Any) -> None:
     if not are_dicts or len(theirs) != len(parts):
         raise ValueError(f"the state has no arguments of {len(parts)} steps: {_short(theirs)}")
     differences = (
-        f"{shown(part):.200} was made with {name}={before.get(name, '(nothing told)')!r:.80}, and has "
+        f"{step_text(part):.200} was made with {name}={before.get(name, '(nothing told)')!r:.80}, and has "
         f"{now.get(name, '(nothing to tell)')!r:.80} now"
         for part, before in zip(parts, theirs, strict=True)
         for now in [plain_arguments(part)]

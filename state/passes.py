@@ -18,7 +18,7 @@ from .node import Node, ReadFrom
 from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect
 from .seeds import PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
-from .step_text import step
+from .step_text import step_text
 
 __all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "path_without_reader", "require_end", "running_pass"]
 
@@ -224,8 +224,8 @@ class Pass:
         """Return where the pass is, as a generator that yields the sources whose nodes are needed."""
         if self.error is not None:
             raise RuntimeError(
-                f"the last pass over {step(pipe)} ended in {self.error}, and the items it had taken are lost: resume "
-                "from an earlier state, or begin a new pass"
+                f"the last pass over {step_text(pipe)} ended in {self.error}, and the items it had taken are lost: "
+                "resume from an earlier state, or begin a new pass"
             )
         if self.ended:
             return {"at": "end", "skipped": skipped} if (skipped := pipe.error_policy.skipped) else {"at": "end"}
@@ -337,7 +337,7 @@ class Pass:
 def _expect_needed(pipe: Any, log: ReplayLog) -> None:
     if log.needed is None and log.pulled > log.start:
         raise TypeError(
-            f"{step(pipe)} has read items by numbers, and not said which it still needs: before each of "
+            f"{step_text(pipe)} has read items by numbers, and not said which it still needs: before each of "
             "its own it calls keep_from, or it does not say resumes_from_start = False"
         )
 

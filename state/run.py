@@ -21,7 +21,7 @@ from ..errors.tracebacks import shorten_traceback
 from .error_context import NO_ITEM, add_error_context, asked_by, describe_step, local_of
 from .foreign import TorchIterDataPipe
 from .passes import Pass
-from .step_text import step
+from .step_text import step_text
 
 __all__ = ["begin_pass", "passes_of", "replace_live_iterator", "running_step"]
 
@@ -147,13 +147,13 @@ def replace_live_iterator(pipe: TorchIterDataPipe[Any], message: str | None = No
         return
     if earlier.gi_running:
         raise RuntimeError(
-            f"{step(pipe)} is already being read, by another thread or by itself: a pipe has one live iterator"
+            f"{step_text(pipe)} is already being read, by another thread or by itself: a pipe has one live iterator"
         )
     current.iterator = None  # replaced only once
     if message is None:
         message = (
-            f"this iterator of {step(pipe)} was replaced by a newer one{asked_by()}: a pipe has one live iterator; "
-            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
+            f"this iterator of {step_text(pipe)} was replaced by a newer one{asked_by()}: a pipe has one live "
+            "iterator; peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
             "itertools.tee in an operator"
         )
     earlier.throw(Replaced(message))

@@ -21,7 +21,7 @@ from .node import KEYS_OF_A_NODE, Node
 from .run import replace_live_iterator
 from .seeds import PassPath, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_chain, seed_of_user
 from .sources import SourceLink, capture
-from .step_text import step as shown
+from .step_text import step_text
 
 __all__ = [
     "begin_afresh",
@@ -58,8 +58,8 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     current = vars(pipe).get("_pass")
     if current is not None and current.is_running():
         raise RuntimeError(
-            f"a state is taken between two items, and {shown(pipe)} is making one now: in a callback, signal handler "
-            "or thread, set a flag, and take the state where the items are used"
+            f"a state is taken between two items, and {step_text(pipe)} is making one now: in a callback, signal "
+            "handler or thread, set a flag, and take the state where the items are used"
         )
     begun = current is not None and current.begun
     between = begun and current.ended and after_the_end
@@ -188,7 +188,9 @@ def _with_their_nodes(pipe: Any, node: Node | None) -> Iterator[tuple[Any, Node]
         yield part, each
         sources, nodes = sources_of(part), each.get("sources") or []
         if nodes and len(nodes) != len(sources):
-            raise ValueError(f"the state has {len(nodes)} sources for {shown(part)}, which reads from {len(sources)}")
+            raise ValueError(
+                f"the state has {len(nodes)} sources for {step_text(part)}, which reads from {len(sources)}"
+            )
         waiting += [pair for pair in zip(sources, nodes, strict=False) if pair[1] is not None]
 
 
@@ -205,14 +207,14 @@ def _expect_node(pipe: Any, node: Node) -> None:
         or not {len(reads), len(passes)} <= {0, number_of_sources}
         or not isinstance(own, dict)
     ):
-        raise ValueError(f"{shown(pipe)} cannot be at the state's position: {_short(node)}")
+        raise ValueError(f"{step_text(pipe)} cannot be at the state's position: {_short(node)}")
     owned = declared(pipe, "_state_fields", {})
     saved = {name for name, attribute in owned.items() if attribute.saved}
     if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # a rerun pass saves only its seed
-        raise ValueError(f"{shown(pipe)} has in the state no {', '.join(sorted(missing))}")
+        raise ValueError(f"{step_text(pipe)} has in the state no {', '.join(sorted(missing))}")
     for name, value in own.items():
         if name not in owned or not owned[name].expect(value) or (name == "pass_seed" and type(value) is not int):
-            raise ValueError(f"{shown(pipe)} has no {name} like that in the state: {_short(value)}")
+            raise ValueError(f"{step_text(pipe)} has no {name} like that in the state: {_short(value)}")
 
 
 def _is_reading(value: Any) -> bool:
@@ -251,5 +253,5 @@ def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
         else:
             vars(pipe)["_seed_of_pass"] = vars(pipe).get("_seed")  # not set by the user, even if this chain was seeded
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{shown(pipe)} cannot have seeds like {_short(state)}") from error
+        raise ValueError(f"{step_text(pipe)} cannot have seeds like {_short(state)}") from error
     vars(pipe)["_seed_of_chain"] = state.get("of_chain")

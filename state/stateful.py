@@ -14,7 +14,7 @@ from .passes import ENDED_BY_STOP_ITERATION, Pass
 from .replay import Reading, expect_no_fewer, expect_same_order
 from .save import load_state, state_of
 from .sources import SourceLink
-from .step_text import step
+from .step_text import step_text
 
 __all__ = ["Stateful"]
 
@@ -164,7 +164,7 @@ class Stateful(OurPipe):
         """Raise RuntimeError if a loaded state would be lost."""
         if self._resume_node is not None:
             raise RuntimeError(
-                f"a state was loaded into {step(self)}, from which nothing was read yet, and {otherwise}: load it "
+                f"a state was loaded into {step_text(self)}, from which nothing was read yet, and {otherwise}: load it "
                 "into the whole chain, the loader or the copy that is read"
             )
 

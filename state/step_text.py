@@ -13,7 +13,7 @@ from ..errors.short_values import ArgumentText
 from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
 from .graph import DataPipe
 
-__all__ = ["arguments_of", "is_data_set", "kept_arguments", "step"]
+__all__ = ["arguments_of", "is_data_set", "kept_arguments", "step_text"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
@@ -67,7 +67,7 @@ def arguments_of(pipe: DataPipe, in_full: bool = False, seen: dict[str, Any] | N
     return shown
 
 
-def step(pipe: DataPipe) -> str:
+def step_text(pipe: DataPipe) -> str:
     """Return one pipe as text, without its sources."""
     return declared(pipe, "shown_as", None) or f"{type(pipe).__name__}({', '.join(arguments_of(pipe))})"
 

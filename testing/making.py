@@ -13,7 +13,7 @@ from typing import Any
 from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import is_one_of_several, sources_of, walk
 from ..state.seeds import seed_graph
-from ..state.step_text import kept_arguments, step
+from ..state.step_text import kept_arguments, step_text
 from .probes import Maker, agree, items_of, seeded, tap
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 def construction_pulls_nothing(make: Maker) -> None:
     """Making a chain reads nothing from its sources."""
     pipe = make()
-    begun = [step(part) for part in walk(pipe) if vars(part).get("_pass") is not None]
+    begun = [step_text(part) for part in walk(pipe) if vars(part).get("_pass") is not None]
     if begun:
         raise AssertionError(f"a pass had begun over {' and '.join(begun)} before the chain was read")
     probes = tap(pipe)

@@ -12,7 +12,7 @@ import torch
 
 from ...errors.checks import AUTO
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...state.step_text import step
+from ...state.step_text import step_text
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Pool, Threads
@@ -128,7 +128,7 @@ class ModelPoolMapper(ProcessPoolMapper):
 
     def _new_pool(self) -> Pool:
         if self.engine == "ray":
-            return Actors(self.fn, self.resources_per_worker or {}, self._cluster, step(self))
+            return Actors(self.fn, self.resources_per_worker or {}, self._cluster, step_text(self))
         return _ModelsHere(self.fn) if self.engine == "threads" else super()._new_pool()
 
 

@@ -16,7 +16,7 @@ from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unu
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, Seeded, T, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
 from ...state.seeds import PassPath
-from ...state.step_text import step
+from ...state.step_text import step_text
 from ..bases.chain_node import ChainNode
 
 _MOST_EPOCHS = 10_000
@@ -150,8 +150,8 @@ class NodeReader(Seeded, IterDataPipe[T]):
         except Exception as error:
             add_note(
                 error,
-                f"penstock: the node of {step(self)} cannot be copied, as loaders and workers need it; a generator, an "
-                "open file or the like in it must be made by what a reset begins",
+                f"penstock: the node of {step_text(self)} cannot be copied, as loaders and workers need it; a "
+                "generator, an open file or the like in it must be made by what a reset begins",
             )
             raise
         return copied

@@ -11,7 +11,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, walk
 from ...state.graph import pipes_in
-from ...state.step_text import step
+from ...state.step_text import step_text
 from ...workers.captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 
 __all__ = ["pickled_chain", "pickled_for_workers"]
@@ -47,7 +47,7 @@ def _not_picklable(chain: Any) -> Iterator[tuple[str, str]]:
             cloudpickle.dumps(value)
         except Exception:
             ours = type(pipe).__module__.startswith("penstock.")
-            yield culprit_in(f"the {name} of {step(pipe)}", value), "" if ours else ": make it in __iter__"
+            yield culprit_in(f"the {name} of {step_text(pipe)}", value), "" if ours else ": make it in __iter__"
 
 
 def _attributes(chain: Any) -> Iterator[tuple[str, Any]]:

@@ -23,7 +23,7 @@ from ...pipes.iter.split import RoundRobinDemultiplexer
 from ...registry import IterDataPipe, PassPath, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ...state.foreign import TorchIterDataPipe, declared
 from ...state.sources import SourceLink
-from ...state.step_text import step
+from ...state.step_text import step_text
 from ..graph import replace_dp, traverse_dps
 from ..options import Division
 from ..positions import BEGUN, Epoch, Message, ShardPosition
@@ -64,8 +64,8 @@ def _expect_apart(streams: list[Any]) -> None:
         for part in walk(stream):
             if isinstance(part, TorchIterDataPipe) and first.setdefault(id(part), stream) is not stream:
                 raise RuntimeError(
-                    f"{step(part)} is part of two streams that are dispatched, {step(first[id(part)])} and "
-                    f"{step(stream)}: dispatch once, behind where they meet"
+                    f"{step_text(part)} is part of two streams that are dispatched, {step_text(first[id(part)])} and "
+                    f"{step_text(stream)}: dispatch once, behind where they meet"
                 )
 
 

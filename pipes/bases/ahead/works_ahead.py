@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from ....errors.checks import MOST_AHEAD
 from ....errors.notes import add_note
 from ....registry import IterDataPipe, Provenance, R, Reading, T, add_error_context, own, provenance_of
-from ....state.step_text import step
+from ....state.step_text import step_text
 from ....workers.processes import processors
 from ....workers.threads import Arrivals, Interrupted, Outcome
 from .tuning import FIRST_ROOM, FIRST_WORKERS, Setting, Tuner
@@ -115,7 +115,7 @@ class WorksAhead(IterDataPipe[R]):
             number, result, error = arrivals.get()
             if number is None:
                 if isinstance(error, Exception):
-                    add_note(error, f"penstock: raised in {step(self)}, before it was ready for items")
+                    add_note(error, f"penstock: raised in {step_text(self)}, before it was ready for items")
                 raise error or Interrupted
             if not self.ordered:
                 yield number, result, error
