@@ -125,7 +125,7 @@ def _wrappers(cls: type) -> dict[str, str]:
     """Return the class that wraps plain values for each parameter of a constructor, empty for one that is no pipe."""
     wrappers = {}
     for name, parameter in inspect.signature(cls).parameters.items():
-        annotation = str(parameter.annotation)
+        annotation = str(parameter.annotation)  # a text already, by `from __future__ import annotations`
         is_pipe = name in ("source", "sources") or re.fullmatch(r"(Iter|Map)DataPipe(\[[^|]*\])?", annotation)
         by_index = "MapDataPipe" in annotation if "DataPipe" in annotation else TorchMapDataPipe in cls.__mro__
         wrappers[name] = ("SequenceWrapper" if by_index else "IterableWrapper") if is_pipe else ""

@@ -189,7 +189,8 @@ class Pass:
             if resumes:
                 link.replay = nodes[place], ReadFrom(*(reads[place] or ()))
             link.begin_at(nodes[place])
-            if link.passes_begun and nodes[place] is None:  # reading it from here on is another pass
+            # Reading it from here on is another pass: its branches know then that they are at their ends.
+            if link.passes_begun and nodes[place] is None:
                 part: Any
                 for part in walk(pipe, stop=is_one_of_several):
                     if isinstance(part, OurPipe):

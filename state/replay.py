@@ -73,7 +73,7 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
     if found:
         expect_same_order(found.pop(), last)
     reseed()
-    yield from ()
+    yield from ()  # a generator, so that nothing is read before the first item is wanted
 
 
 def collect(saving: Generator[Any, Node | None, T]) -> T:

@@ -3,6 +3,14 @@
 Each pipe gets the path of its pass from its reader. The pipe at the end of the chain counts its passes, the epochs. A
 reader gives its sources the path of its own pass, and a count when it reads a source again. So no pipe has to remember
 its earlier passes.
+
+Attributes of pipes that hold seeds:
+
+- `Seeded`: `_seed` is the base seed, `_first_epoch` the first epoch under it, `pass_seed` the seed of the present pass.
+- Pipes with a `set_seed` of their own, such as torch's: `_seed` is what `set_seed` was given last, `_seed_of_chain` the
+  base seed that the chain gave, `_seed_of_pass` the seed of the present pass. A `_seed` that is neither is the user's.
+- Steps that may read inner chains: `_inner_seeds`, a `Seeded` of its own; in the inner chain, `_seed_as_inner` is the
+  seed that the step gave.
 """
 
 from __future__ import annotations
