@@ -14,43 +14,14 @@ from ..errors.checks import expect_seconds
 from ..errors.hints import did_you_mean
 from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import DataPipe, walk
+from . import making, reading
 from .examples import maker_of_example
 from .likely_causes import Failure, likely_cause, shared_by_pipes
-from .making import (
-    construction_pulls_nothing,
-    copies_agree,
-    method_and_constructor_agree,
-    methods_are_not_hidden,
-    repr_shows_the_chain,
-)
-from .probes import Maker
-from .reading import (
-    abandoned_iterator_closes_its_source,
-    abandoned_pass_closes_its_files,
-    empty_source_ends,
-    errors_are_noted_once,
-    every_order_of_reading_agrees,
-    index_out_of_range_raises,
-    items_are_left_alone,
-    len_is_exact,
-    newer_iterator_invalidates_the_older,
-    no_resource_warning,
-    restart_begins_again,
-    source_errors_pass_through,
-    two_passes_agree,
-)
-from .state import (
-    NotChecked,
-    another_process_agrees,
-    resumed_after_every_item,
-    resumed_again_and_again,
-    resumed_at_either_end,
-    same_seed_same_order,
-    union_over_shards_is_the_whole,
-)
+from .probes import LAWS, Law, Maker
+from .state import NotChecked
 from .time_limit import Hangs, within
 
-__all__ = ["LAWS", "NotChecked", "broken_laws_of", "check_operator", "expect_law"]
+__all__ = ["LAWS", "NotChecked", "broken_laws_of", "check_operator", "expect_law", "making", "reading"]
 
 
 @contextmanager
@@ -126,7 +97,7 @@ def expect_law(name: str, where: str = "") -> None:
         raise ValueError(f"{where}no law {name!r}{did_you_mean(name, known)}")
 
 
-def _check_law(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe, timeout: float) -> None:
+def _check_law(name: str, law: Law, make: Maker, pipe: DataPipe, timeout: float) -> None:
     meaning = (law.__doc__ or "").partition("\n")[0]
     shared = shared_by_pipes(pipe)
     try:
@@ -139,38 +110,3 @@ def _check_law(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataP
         cause = None if isinstance(error, Hangs) else likely_cause(Failure(name, pipe, make, law, shared))
         ending = f"\nlikely cause: {cause}" if cause else ""
         raise AssertionError(f"{heading}\nchain: {pipe!r}\n{seen}{ending}") from error
-
-
-_ON_BOTH = (
-    construction_pulls_nothing,
-    two_passes_agree,
-    copies_agree,
-    len_is_exact,
-    items_are_left_alone,
-    method_and_constructor_agree,
-    methods_are_not_hidden,
-    same_seed_same_order,
-    empty_source_ends,
-    source_errors_pass_through,
-    errors_are_noted_once,
-    repr_shows_the_chain,
-    no_resource_warning,
-)
-_ON_ITER = (
-    restart_begins_again,
-    newer_iterator_invalidates_the_older,
-    abandoned_iterator_closes_its_source,
-    abandoned_pass_closes_its_files,
-    resumed_after_every_item,
-    resumed_at_either_end,
-    resumed_again_and_again,
-    union_over_shards_is_the_whole,
-    another_process_agrees,
-)
-_ON_MAP = (every_order_of_reading_agrees, index_out_of_range_raises, another_process_agrees)
-
-LAWS: dict[str, dict[str, Callable[[Maker], None]]] = {
-    "iter": {law.__name__: law for law in _ON_BOTH + _ON_ITER},
-    "map": {law.__name__: law for law in _ON_BOTH + _ON_MAP},
-}
-"""The laws for each kind of pipe, by name."""

@@ -1,4 +1,4 @@
-"""The laws of making a chain: by constructor, by method, by copying; and the text of a chain."""
+"""The laws of making a chain again: by constructor, by method, by copying; and the text of a chain."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ from typing import Any
 from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import is_one_of_several, sources_of, walk
 from ..state.seeds import seed_graph
-from ..state.step_text import kept_arguments, step_text
-from .probes import Maker, agree, items_of, seeded, tap
+from ..state.step_text import step_text
+from .probes import Maker, agree, constructor_arguments, items_of, law, seeded, tap
 
-__all__ = [
-    "construction_pulls_nothing",
-    "constructor_arguments",
-    "copies_agree",
-    "method_and_constructor_agree",
-    "methods_are_not_hidden",
-    "repr_shows_the_chain",
-]
+__all__: list[str] = []  # its laws enter themselves
 
 
+@law()
 def construction_pulls_nothing(make: Maker) -> None:
     """Making a chain reads nothing from its sources."""
     pipe = make()
@@ -40,6 +34,7 @@ def construction_pulls_nothing(make: Maker) -> None:
         raise AssertionError(f"the constructor took {pulled!r:.200}")
 
 
+@law()
 def copies_agree(make: Maker) -> None:
     """A copy made by pickle, cloudpickle or deepcopy, before, during or after a pass, yields all items."""
     expected = items_of(seeded(make))
@@ -65,6 +60,7 @@ def _copies(pipe: Any) -> Iterator[tuple[str, Any]]:
     yield "pickle", pickle.loads(pickled)
 
 
+@law()
 def methods_are_not_hidden(make: Maker) -> None:
     """No attribute has the name of a method, which it would hide."""
     pipe = make()
@@ -72,6 +68,7 @@ def methods_are_not_hidden(make: Maker) -> None:
         raise AssertionError(f"{hidden} are both attributes and methods: begin the attributes with an underscore")
 
 
+@law()
 def method_and_constructor_agree(make: Maker) -> None:
     """The constructor and the method of an operator make the same pipe.
 
@@ -115,24 +112,7 @@ def _gives_the_same(part: Any, as_it_was: list[Any]) -> None:
         agree(shown_and_read(getattr(source, name)(*args, **kwargs)), expected, "made by method")
 
 
-def constructor_arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Return the constructor arguments of a pipe, from its attributes."""
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for parameter, value in kept_arguments(pipe):
-        if value is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise AssertionError(f"the argument {parameter.name!r} is not kept as an attribute of that name")
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            args += () if value is parameter.empty else value
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            kwargs |= {} if value is parameter.empty else value
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            kwargs[parameter.name] = value
-        else:
-            args.append(value)
-    return args, kwargs
-
-
+@law()
 def repr_shows_the_chain(make: Maker) -> None:
     """The text of a chain names each of its operators, and contains no memory address."""
     pipe = make()

@@ -1,4 +1,4 @@
-"""The laws' tools: items as plain data, and probes that replace a pipe's sources."""
+"""The laws' tools: their list, items as plain data, and probes that replace a pipe's sources."""
 
 from __future__ import annotations
 
@@ -17,11 +17,27 @@ from ..registry.registration import operators
 from ..state.foreign import TorchIterDataPipe, declared
 from ..state.graph import DataPipe, is_one_of_several, sources_of
 from ..state.seeds import seed_graph
+from ..state.step_text import kept_arguments
 
-__all__ = ["Maker", "Probe", "agree", "as_plain", "items_of", "seeded", "tap"]
+__all__ = [
+    "LAWS",
+    "Maker",
+    "Probe",
+    "agree",
+    "as_plain",
+    "constructor_arguments",
+    "items_of",
+    "law",
+    "seeded",
+    "tap",
+]
 
 Maker = Callable[[], Any]
 """Returns a fresh pipe with each call; all are equal."""
+
+Law = Callable[[Maker], None]
+LAWS: dict[str, dict[str, Law]] = {"iter": {}, "map": {}}
+"""The laws for each kind of pipe, by name."""
 
 _MOST_ITEMS = 1000
 """A tested chain must yield fewer items than this, since most laws read it many times."""
@@ -30,6 +46,17 @@ _short_list = reprlib.Repr()
 _short_list.maxlist = _short_list.maxtuple = _short_list.maxdict = 12
 _short_list.maxstring = _short_list.maxother = 200
 _short_list.maxlevel = 4
+
+
+def law(*kinds: str) -> Callable[[Law], Law]:
+    """Enter a law of one kind of pipe, or of both."""
+
+    def enter(check: Law) -> Law:
+        for kind in kinds or LAWS:
+            LAWS[kind][check.__name__] = check
+        return check
+
+    return enter
 
 
 def as_plain(item: Any, read_streams: bool = True) -> Any:
@@ -201,3 +228,21 @@ def _with_stand_ins(value: Any, stand_ins: dict[int, DataPipe]) -> Any:
     if type(value) is dict:
         return {key: _with_stand_ins(part, stand_ins) for key, part in value.items()}
     return value
+
+
+def constructor_arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the constructor arguments of a pipe, from its attributes."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for parameter, value in kept_arguments(pipe):
+        if value is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise AssertionError(f"the argument {parameter.name!r} is not kept as an attribute of that name")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += () if value is parameter.empty else value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            kwargs |= {} if value is parameter.empty else value
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            kwargs[parameter.name] = value
+        else:
+            args.append(value)
+    return args, kwargs

@@ -19,29 +19,15 @@ from ..errors.hints import did_you_mean
 from ..errors.notes import notes_of
 from ..state.seeds import seed_graph
 from ..state.step_text import kept_arguments
-from .making import constructor_arguments
-from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
+from .probes import Maker, Probe, agree, as_plain, constructor_arguments, items_of, law, seeded, tap
 
-__all__ = [
-    "abandoned_iterator_closes_its_source",
-    "abandoned_pass_closes_its_files",
-    "empty_source_ends",
-    "errors_are_noted_once",
-    "every_order_of_reading_agrees",
-    "index_out_of_range_raises",
-    "items_are_left_alone",
-    "len_is_exact",
-    "newer_iterator_invalidates_the_older",
-    "no_resource_warning",
-    "restart_begins_again",
-    "source_errors_pass_through",
-    "two_passes_agree",
-]
+__all__: list[str] = []  # its laws enter themselves
 
 _CLOSES_WITHIN = 10.0
 """Seconds for an operator with threads to close its source, and its files."""
 
 
+@law()
 def two_passes_agree(make: Maker) -> None:
     """With the seed fixed, every pass gives the same items."""
     pipe = seeded(make)
@@ -51,6 +37,7 @@ def two_passes_agree(make: Maker) -> None:
     agree(items_of(seeded(make)), first, "a pass over an equal pipe")
 
 
+@law("iter")
 def restart_begins_again(make: Maker) -> None:
     """After a pass that was given up, the next one begins with the first item."""
     expected = items_of(seeded(make))
@@ -61,6 +48,7 @@ def restart_begins_again(make: Maker) -> None:
         agree(items_of(pipe), expected, f"a pass after one given up after {taken} items")
 
 
+@law("iter")
 def newer_iterator_invalidates_the_older(make: Maker) -> None:
     """After a newer iterator is made, the older one raises RuntimeError, and the newer one yields all items."""
     expected = items_of(seeded(make))
@@ -81,6 +69,7 @@ def newer_iterator_invalidates_the_older(make: Maker) -> None:
     raise AssertionError(f"the older iterator should raise RuntimeError, but {seen}")
 
 
+@law()
 def len_is_exact(make: Maker) -> None:
     """`len` is the number of items, or raises TypeError."""
     _check_len(make())
@@ -95,6 +84,7 @@ def _check_len(pipe: Any) -> None:
         raise AssertionError(f"len is {length}, but there are {number} items")
 
 
+@law()
 def items_are_left_alone(make: Maker) -> None:
     """The pass changes neither the source's items nor the items it has emitted."""
     pipe = make()
@@ -105,6 +95,7 @@ def items_are_left_alone(make: Maker) -> None:
         agree(now, [was for _, was in items], f"the items handed {whose}, looked at after the pass")
 
 
+@law("iter")
 def abandoned_iterator_closes_its_source(make: Maker) -> None:
     """The source's iterator is closed when the pass ends, is closed, dropped, or replaced by a newer one."""
     for end in ("was exhausted", "was closed", "was dropped", "was replaced"):
@@ -124,6 +115,7 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
             raise AssertionError(f"the iterator {end}, but its source is still open")
 
 
+@law("iter")
 def abandoned_pass_closes_its_files(make: Maker) -> None:
     """A pass that is closed in the middle leaves open no file or socket that it has opened."""
     number = len(items_of(make()))  # it also opens what a process keeps, such as the connections of a client
@@ -168,6 +160,7 @@ def _described(descriptor: int) -> str:
     return f"{kind} (descriptor {descriptor})"
 
 
+@law()
 def empty_source_ends(make: Maker) -> None:
     """A pass over an empty source ends, and `len` is exact."""
     for look in (items_of, _check_len):
@@ -191,6 +184,7 @@ def _emptied(pipe: Any) -> Any:
     return type(pipe)(*args, **kwargs)
 
 
+@law()
 def source_errors_pass_through(make: Maker) -> None:
     """An error of the source is raised unchanged, ends the pass, and leaves the source closed."""
     for probes, iterator, error in _failing_passes(make):
@@ -203,6 +197,7 @@ def source_errors_pass_through(make: Maker) -> None:
             raise AssertionError("after the error, the source is still open")
 
 
+@law()
 def errors_are_noted_once(make: Maker) -> None:
     """An error has exactly one note of Penstock's, which says where it was raised."""
     for _, _, error in _failing_passes(make):
@@ -225,6 +220,7 @@ def _failing_passes(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], E
             yield probes, iterator, error
 
 
+@law()
 def no_resource_warning(make: Maker) -> None:
     """No pass, whole or given up, causes a ResourceWarning."""
     gc.collect()
@@ -237,6 +233,7 @@ def no_resource_warning(make: Maker) -> None:
         raise AssertionError("; ".join(seen))
 
 
+@law("map")
 def every_order_of_reading_agrees(make: Maker) -> None:
     """An index gives the same item each time, in any order of reading."""
     pipe = seeded(make)
@@ -245,6 +242,7 @@ def every_order_of_reading_agrees(make: Maker) -> None:
     agree(backwards[::-1], forwards, "read from the last index to the first")
 
 
+@law("map")
 def index_out_of_range_raises(make: Maker) -> None:
     """An index past the end raises IndexError."""
     pipe = make()

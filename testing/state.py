@@ -19,23 +19,16 @@ from ..state import replay as reading_module
 from ..state.foreign import declares
 from ..state.seeds import seed_graph
 from ..workers.calls import Caller
-from .probes import Maker, agree, as_plain, items_of, seeded
+from .probes import Maker, agree, as_plain, items_of, law, seeded
 
-__all__ = [
-    "NotChecked",
-    "another_process_agrees",
-    "resumed_after_every_item",
-    "resumed_again_and_again",
-    "resumed_at_either_end",
-    "same_seed_same_order",
-    "union_over_shards_is_the_whole",
-]
+__all__ = ["NotChecked"]  # its laws enter themselves
 
 _EPOCHS = 8
 _SHARES = {"as usual": reading_module.SNAPSHOT_SHARE, "at every chance": float("inf"), "as seldom as possible": 1e-15}
 """Shares of the running time for snapshots; they decide how often snapshots are taken."""
 
 
+@law("iter")
 def resumed_after_every_item(make: Maker) -> None:
     """From the state after any item, a fresh chain yields the rest, and then a whole next pass.
 
@@ -63,6 +56,7 @@ def resumed_after_every_item(make: Maker) -> None:
                 agree(items_of(resumed), next_pass, f"{when}: the next pass")
 
 
+@law("iter")
 def resumed_at_either_end(make: Maker) -> None:
     """From a state before a pass, or after its end, a fresh chain yields a whole pass with the same seeds."""
     pipe = seeded(make)
@@ -76,6 +70,7 @@ def resumed_at_either_end(make: Maker) -> None:
     agree(items_of(_resumed(make, again)), second, "resumed from the state of a resumed chain")
 
 
+@law("iter")
 def resumed_again_and_again(make: Maker) -> None:
     """Handed from chain to chain, one item read from each, passes give the same items as without a break."""
     pipe = seeded(make)
@@ -94,6 +89,7 @@ class NotChecked(UserWarning):
     """The reason why a law cannot be checked for a chain; `check_operator` warns of it."""
 
 
+@law()
 def another_process_agrees(make: Maker) -> None:
     """A process with another hash seed yields the same items, also from the state after any item."""
     import cloudpickle  # type: ignore[import-untyped]  # slow to import, and only needed here
@@ -206,6 +202,7 @@ def _with_bytes(value: dict[str, Any]) -> Any:
     return base64.b64decode(value["bytes"]) if value.keys() == {"bytes"} else value
 
 
+@law()
 def same_seed_same_order(make: Maker) -> None:
     """One seed fixes the items of every epoch, and a random operator gives each epoch another order."""
 
@@ -221,6 +218,7 @@ def same_seed_same_order(make: Maker) -> None:
         raise AssertionError(f"{_EPOCHS} epochs had one order: {seen[0]!r:.200}")
 
 
+@law("iter")
 def union_over_shards_is_the_whole(make: Maker) -> None:
     """Any number of shards together yield every item once.
 
