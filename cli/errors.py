@@ -5,12 +5,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
+
+from ..errors.tracebacks import folded_traceback
 
 __all__ = ["TheirError", "WrongUse", "print_as_theirs", "their_code"]
-
-_BETWEEN = ("importlib", "penstock")
-"""The packages whose frames lie between the command and the user's code."""
 
 
 class WrongUse(Exception):
@@ -42,18 +40,6 @@ def print_as_theirs(error: BaseException) -> None:
         each = rest.pop()
         if each is not None and each not in shown:
             shown.append(each)
-            each.__traceback__ = _without_ours(each.__traceback__)
+            each.__traceback__ = folded_traceback(each.__traceback__, with_deepest=False)
             rest += [each.__cause__, each.__context__]
     traceback.print_exception(error)
-
-
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
-    theirs = []
-    while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in _BETWEEN:
-            theirs.append(trace)
-        trace = trace.tb_next
-    for each in reversed(theirs):
-        trace = TracebackType(trace, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return trace

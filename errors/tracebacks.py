@@ -15,21 +15,21 @@ _WITHOUT_SOURCE = re.compile(r'^( *)File "([^"\n]+)", line (\d+), in (.*)\n(?!\1
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Say whether a frame runs code of Penstock."""
-    return bool(frame.f_globals.get("__name__", "").partition(".")[0] == "penstock")
+    """Say whether a frame runs code of Penstock, or of an import."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] in ("penstock", "importlib")
 
 
 def fold_traceback(error: BaseException) -> None:
     """Remove frames of ours from a traceback, but the one that raised the error, and the first, which passes it on."""
     if (first := error.__traceback__) is not None:
-        first.tb_next = folded_traceback(first.tb_next, isinstance(error, KeyboardInterrupt))
+        first.tb_next = folded_traceback(first.tb_next, not isinstance(error, KeyboardInterrupt))
 
 
-def folded_traceback(traceback: TracebackType | None, is_interrupt: bool = False) -> TracebackType | None:
+def folded_traceback(traceback: TracebackType | None, with_deepest: bool = True) -> TracebackType | None:
     """Return a traceback without frames of ours, but the one that raised the error; an interrupt may fall anywhere."""
     kept: list[TracebackType] = []
     while traceback is not None:
-        if not is_ours(traceback.tb_frame) or (traceback.tb_next is None and not is_interrupt):
+        if not is_ours(traceback.tb_frame) or (traceback.tb_next is None and with_deepest):
             kept.append(traceback)
         traceback = traceback.tb_next
     for one, following in pairwise(kept):
