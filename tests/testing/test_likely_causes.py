@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 
 import penstock as ps
@@ -103,20 +102,8 @@ class CountsUndeclared(Passing):
         yield from enumerate(self.source)
 
 
-class ReadsLines(Passing):
-    def __iter__(self) -> Iterator[Any]:
-        for path in self.source:
-            with fsspec.open(path, "rb") as file:
-                yield from file
-
-
 def numbers() -> Any:
     return ps.iter.IterableWrapper(range(7))
-
-
-def in_memory() -> Any:
-    fsspec.filesystem("memory").pipe("/causes/a", b"one\ntwo\nthree\n")
-    return ps.iter.IterableWrapper(["memory://causes/a"])
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
@@ -146,7 +133,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: CountsUndeclared(numbers()),
         "CountsUndeclared declares `resumes_from_start = False`, and does not resume right with it: declare what",
     ),
-    "memory_files_are_shared": (lambda: ReadsLines(in_memory()), "fsspec's memory files are shared"),
 }
 
 
