@@ -1,12 +1,13 @@
-"""Text for pictures and pages: escaped, of a known width, and without characters that change what surrounds it."""
+"""Text for pictures and pages: escaped, cut, and without characters that change what surrounds it."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from html import escape
 
-__all__ = ["cleaned", "cut", "escaped", "in_words", "length", "sentence_in_page", "with_unit"]
+from rich.cells import cell_len, set_cell_size
+
+__all__ = ["cleaned", "cut", "escaped", "in_words", "sentence_in_page", "with_unit"]
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML forbids, and control characters."""
@@ -62,28 +63,11 @@ def with_unit(size: float) -> str:
     return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
 
 
-def length(text: str) -> int:
-    """Return how many columns a text takes in a font of fixed width; wide characters and emoji take two.
-
-    >>> length("abc"), length("水"), length("👍")
-    (3, 2, 2)
-    """
-    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-
-
 def cut(text: str, most: float) -> str:
-    r"""Return a text on one line, cut where it would be longer than `most` columns.
+    r"""Return a text on one line, cut where it would be longer than `most` columns; wide characters take two.
 
-    >>> cut("a long\ntext", 8), cut("short", 8)
-    ('a long …', 'short')
+    >>> cut("a long\ntext", 8), cut("水と水", 4), cut("short", 8)
+    ('a long …', '水 …', 'short')
     """
     text = " ".join(text.split())
-    if length(text) <= most:
-        return text
-    room, kept = most - 1, []
-    for character in text:
-        room -= length(character)
-        if room < 0:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
+    return text if cell_len(text) <= most else f"{set_cell_size(text, int(most) - 1)}…"

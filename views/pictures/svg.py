@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ..text import cut, escaped, length
+from rich.cells import cell_len
+
+from ..text import cut, escaped
 from .layout import Box, Point, lay_out, row_numbers
 from .nodes import DIVIDES, PictureNode
 from .palette import paint, rules
@@ -71,13 +73,13 @@ def _widths(nodes: Sequence[PictureNode], rows: list[int]) -> list[float]:
 
 
 def _wanted_width(node: PictureNode) -> float:
-    title = length(node.name) * _NAME + (length(node.share[1]) + 2) * _SMALL
-    texts = (length(text) * _CODE for text in (node.arguments, *node.lines))
+    title = cell_len(node.name) * _NAME + (cell_len(node.share[1]) + 2) * _SMALL
+    texts = (cell_len(text) * _CODE for text in (node.arguments, *node.lines))
     return math.ceil(_LEFT + _RIGHT + max(title, *texts, _width_of_marks(node)))
 
 
 def _width_of_marks(node: PictureNode) -> float:
-    return length(_BETWEEN_MARKS.join(node.marks)) * _MARK + 16
+    return cell_len(_BETWEEN_MARKS.join(node.marks)) * _MARK + 16
 
 
 def _height(node: PictureNode) -> float:
@@ -133,7 +135,7 @@ def _node(node: PictureNode, box: Box) -> Iterator[str]:
     if node.kind != "several":
         yield _rect(Box(3, box.height - 10, left - 7.5, box.y + 5), 1.5, paint(node.kind))
     y = box.y + _TOP + 12
-    room = right - left - (length(node.share[1]) + 2) * _SMALL
+    room = right - left - (cell_len(node.share[1]) + 2) * _SMALL
     yield _text(left, y, cut(node.name, room / _NAME), "name", 13, code=True, weight=600)
     yield _text(right, y, node.share[1], "plain", 10, anchor="end", weight=600)
     for line in filter(None, (node.arguments, *node.lines)):
