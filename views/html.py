@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from ..errors.notes import describe_item
 from ..errors.short_values import date_in_words
+from ..pipes.bases.progress_bar import is_notebook
 from ..state.copying import copy_to_look_at
 from ..state.seeds import generators_kept
 from .media import image_in_page, images_in, numpy_of, sound_in_page
@@ -38,22 +38,13 @@ def show_items(pipe: Any, n: int) -> None:
         copied = pipe
     with nullcontext() if copied is pipe else generators_kept():
         items = copied.take(n)
-    preview, display = Preview(pipe, items, n), _display()
-    if display is None:
-        print(preview)
-    else:
+    preview = Preview(pipe, items, n)
+    if is_notebook():
+        from IPython.display import display
+
         display(preview)
-
-
-def _display() -> Callable[[Any], None] | None:
-    """Return what displays an object in a notebook; None elsewhere, as in IPython in a terminal."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if not hasattr(shell, "kernel"):
-        return None
-    from IPython.display import display
-
-    return display
+    else:
+        print(preview)
 
 
 class Preview:

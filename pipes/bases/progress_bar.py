@@ -15,7 +15,6 @@ import torch.distributed as dist
 
 if TYPE_CHECKING:
     from tqdm import tqdm
-
 T = TypeVar("T")
 
 BAR_AFTER = 3.0
@@ -41,13 +40,13 @@ def is_watched() -> bool:
             return False
     elif parent_process() is not None:
         return False
-    return bool(sys.stderr and sys.stderr.isatty()) or _is_notebook()
+    return bool(sys.stderr and sys.stderr.isatty()) or is_notebook()
 
 
-def _is_notebook() -> bool:
+def is_notebook() -> bool:
+    """Say whether this program is a notebook, which IPython in a terminal is not."""
     ipython = sys.modules.get("IPython")  # imported in every notebook, and slow to import elsewhere
-    shell = ipython and ipython.get_ipython()
-    return shell is not None and "IPKernelApp" in shell.config
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def known_length(sized: Any) -> int | None:
