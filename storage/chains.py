@@ -139,14 +139,7 @@ def kept_file(link: ChainLink, arguments: Mapping[str, Any], fetch: Callable[[],
         raise TypeError(f"cache_storage must be the path of a folder, and is of type {type(folder).__name__}")
     cache = _cache_in(os.path.abspath(os.path.expanduser(folder)), os.getpid())
     try:
-        if (kept := cache.find(name)) is not None:
-            return kept
-        with cache.claimed(name):
-            kept = cache.find(name, claimed=True)  # another may have fetched it meanwhile
-            if kept is None:
-                with fetch() as stream:
-                    kept = cache.keep(name, stream, None)
-            return kept
+        return cache.file_of(name, lambda: (fetch(), None))
     except NotKept as error:
         logging.getLogger("penstock").warning("%r is read without the cache in %r: %s", link.rest.name, folder, error)
         return None

@@ -42,7 +42,7 @@ def show_items(pipe: Any, n: int) -> None:
     if is_notebook():
         from IPython.display import display
 
-        display(preview)
+        display(preview)  # type: ignore[no-untyped-call, unused-ignore]
     else:
         print(preview)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...errors.checks import AUTO, expect_seconds
 from ...errors.secrets import Options, without_secrets
-from ...registry import ErrorPolicy, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
 from ...storage.local.disk_cache import KeptFiles, NotKept
@@ -154,11 +153,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             )
         url = checked_path(item)
         try:
-            file = folder.find(url)
-            if file is not None:
-                self.error_policy.count("hits")
-                return url, stream_over(file, url, None)
-            return url, stream_over(self._fetched(folder, url), url, None)
+            return url, stream_over(folder.file_of(url, partial(self._opened, url)), url, None)
         except NotKept as error:
             reason = str(error)
         stream, _ = self._opened(url)
@@ -168,20 +163,6 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason
         )
         return url, stream
-
-    def _fetched(self, folder: KeptFiles, url: str) -> io.FileIO:
-        with folder.claimed(url):
-            file = folder.find(url, claimed=True)  # another may have fetched it meanwhile
-            if file is None:
-                stream, size = self._opened(url)
-                try:
-                    file = folder.keep(url, stream, size)
-                finally:
-                    close(stream)
-                self.error_policy.count("misses")
-            else:
-                self.error_policy.count("hits")
-            return file
 
     def _opened(self, url: str) -> tuple[IO[bytes], int | None]:
         """Return the stream of a file, and its size where known."""

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Lock
 from typing import IO
 
+from ...errors.closing import close
 from .locks import FileLock
 from .trust import expect_trusted
 
@@ -74,11 +75,33 @@ class KeptFiles:
             self._remove_leftovers()
             self._add(0)
 
-    def find(self, url: str, claimed: bool = False) -> io.FileIO | None:
-        """Return an open file if it is cached and intact; if `claimed`, remove a corrupt one.
+    def file_of(self, url: str, fetch: Callable[[], tuple[IO[bytes], int | None]]) -> io.FileIO:
+        """Return a file, open; one process or thread fetches it where it is not cached.
 
-        Raises NotKept if another user may have planted it.
+        `fetch` returns the stream of the file, and its size, None if unknown. Raises NotKept if the file cannot be
+        cached, or another user may have planted it.
         """
+        file = self._found(url)
+        if file is None:
+            if time.monotonic() < self._full_until:
+                raise NotKept("the disk was full a moment ago")
+            with self._giving_reasons():
+                self._make(self._fetching)
+                with self._lock(self._part_of(url)):
+                    file = self._found(url, claimed=True)  # another may have fetched it meanwhile
+                    if file is None:
+                        stream, size = fetch()
+                        try:
+                            file = self._fetched(url, stream, size)
+                        finally:
+                            close(stream)
+                        self._count("misses")
+                        return file
+        self._count("hits")
+        return file
+
+    def _found(self, url: str, claimed: bool = False) -> io.FileIO | None:
+        """Return an open file if it is cached and intact; if `claimed`, remove a corrupt one."""
         folder, key = self._place(url)
         with self._giving_reasons(), ExitStack() as closing:
             try:
@@ -98,18 +121,8 @@ class KeptFiles:
             self._count("corrupt")
         return None
 
-    @contextmanager
-    def claimed(self, url: str) -> Iterator[None]:
-        """Hold the lock on a URL: no other process or thread fetches its file."""
-        if time.monotonic() < self._full_until:
-            raise NotKept("the disk was full a moment ago")
-        with self._giving_reasons():
-            self._make(self._fetching)
-            with self._lock(self._part_of(url)):
-                yield
-
-    def keep(self, url: str, stream: IO[bytes], size: int | None) -> io.FileIO:
-        """Fetch a claimed file and return it, open; `size` is None if unknown."""
+    def _fetched(self, url: str, stream: IO[bytes], size: int | None) -> io.FileIO:
+        """Copy a stream to a file, and return it, open."""
         folder, key = self._place(url)
         part = self._part_of(url)
         try:
