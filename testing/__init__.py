@@ -14,7 +14,9 @@ from ..errors.checks import expect_seconds
 from ..errors.hints import did_you_mean
 from ..registry import IterDataPipe, MapDataPipe
 from ..state.graph import DataPipe, walk
-from . import making, reading  # noqa: F401 - their laws enter themselves
+
+from . import reading, making  # isort: skip  # noqa: F401 - their laws enter themselves, the plainest first
+
 from .examples import maker_of_example
 from .likely_causes import Failure, likely_cause, shared_by_pipes
 from .probes import LAWS, Law, Maker
