@@ -7,9 +7,7 @@ import functools
 import multiprocessing
 import os
 import signal
-import socket
 import sys
-import tempfile
 import threading
 import traceback
 import weakref
@@ -127,51 +125,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def _start_fork_server() -> None:
-    """Start the fork server, if none runs, with a socket in no folder: `kill -9` would leave the folder behind."""
-    if not _sockets_need_no_folder():
-        return  # multiprocessing starts it
-    server: Any = forkserver._forkserver
-    config: dict[str, Any] = process.current_process()._config  # type: ignore[attr-defined]
-    usual = config.get("tempdir")
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        config["tempdir"] = folder
-        resource_tracker.ensure_running()  # it unblocks Ctrl-C
-        # Ctrl-C goes to the whole process group, and would end the server while it imports; `_LAST` unblocks it there.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            server.ensure_running()
-            address = server._forkserver_address
-            if address.startswith(folder):
-                server._forkserver_address = _address_without_folder(address)
-        finally:
-            config["tempdir"] = usual
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    """Start the fork server, if none runs, with Ctrl-C blocked; `_LAST` unblocks it there.
 
-
-def _address_without_folder(address: str) -> str:
-    """Return a socket's address that stays valid when its file is removed."""
-    return f"/proc/self/fd/{os.open(address, os.O_PATH | os.O_CLOEXEC)}"
-
-
-@functools.cache
-def _sockets_need_no_folder() -> bool:
-    """Say whether this system connects to a socket whose file was removed, as Linux does."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(place := os.path.join(folder, "socket"))
-        listener.listen()
-        try:
-            address = _address_without_folder(place)
-        except (AttributeError, OSError):
-            return False
-        os.unlink(place)
-        try:
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(address)
-        except OSError:
-            return False
-        finally:
-            os.close(int(os.path.basename(address)))
-    return True
+    Ctrl-C goes to the whole process group, and would end the server while it imports.
+    """
+    resource_tracker.ensure_running()  # it unblocks Ctrl-C
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def start_server(preload: str) -> None:
