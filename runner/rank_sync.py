@@ -69,42 +69,19 @@ class RankSync:
         self._first: int | None = None
         """The first rank of this rank's part, if it sends the others its items."""
         self._group = 0
-        self.reads_elsewhere = False
-        """Whether a thread other than the one that takes states may read the items."""
-        self._reading: AllRanks | None = None
-        self._parts: list[Part] = []
-        """The parts of all ranks."""
 
     def all_ranks(self) -> AllRanks:
         """Return the ranks, which meet at the first call."""
         if self._all is None or not self._all.is_of_this_world():
             self._all = AllRanks(self.timeout)
-            answers = self._all.exchange("say which parts they read", (self.part, self.reads_elsewhere))
-            self._parts = [part for part, _ in answers]
-            _expect_all_parts(self._parts)
-            if len({reads_elsewhere for _, reads_elsewhere in answers}) > 1:
-                raise ValueError(
-                    "the chains differ: on some ranks a step after the workers reads in a thread, as prefetch does: "
-                    + by_rank([f"such a step: {reads_elsewhere}" for _, reads_elsewhere in answers])
-                )
-            self._make_groups()
+            parts: list[Part] = self._all.exchange("say which parts they read", self.part)
+            _expect_all_parts(parts)
+            for number in range(self.part.ranks) if self.part.is_sent else ():
+                ranks = [rank for rank, part in enumerate(parts) if part.rank == number]
+                group = self._all.group_of(ranks)
+                if number == self.part.rank:
+                    self._first, self._group = ranks[0], group
         return self._all
-
-    def _make_groups(self) -> None:
-        """Make the process groups for reading, on all ranks together."""
-        # Two threads cannot share a group: the order of their messages would differ between ranks.
-        self._reading = AllRanks(self.timeout) if self.reads_elsewhere else self._all
-        assert self._reading is not None
-        for number in range(self.part.ranks) if self.part.is_sent else ():
-            ranks = [rank for rank, part in enumerate(self._parts) if part.rank == number]
-            group = self._reading.group_of(ranks)
-            if number == self.part.rank:
-                self._first, self._group = ranks[0], group
-
-    def _readers(self) -> AllRanks:
-        self.all_ranks()
-        assert self._reading is not None
-        return self._reading
 
     @property
     def reads(self) -> bool:
@@ -118,9 +95,7 @@ class RankSync:
         """
         common = {**common, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
         digests = {name: _digest_of_value(value) for name, value in common.items()}
-        all_ranks = self.all_ranks()
-        answers = all_ranks.exchange("begin an epoch", ((digests, seed, drawn), self._readers().is_out_of_step))
-        seeded = [each for each, _ in answers]
+        seeded = self.all_ranks().exchange("begin an epoch", (digests, seed, drawn))
         differing = [name for name in common if len({each[name] for each, _, _ in seeded}) > 1]
         if differing:
             values = self.all_ranks().exchange("say what differs", {name: common[name] for name in differing})
@@ -131,23 +106,14 @@ class RankSync:
         seeds: set[int] = {each for _, each, _ in seeded if each is not None}
         if len(seeds) > 1:
             raise ValueError(f"the ranks have different seeds: {by_rank([each for _, each, _ in seeded])}")
-        if any(is_out_of_step for _, is_out_of_step in answers):
-            self._readers().leave()
-            self._make_groups()
         seeds = seeds or {seeded[0][2]}
         return seeds.pop()
 
-    def interrupt(self) -> None:
-        """Make a thread stop waiting for the other ranks."""
-        if self._reading is not None and self._reading is not self._all:
-            self._reading.interrupted.set()
-
     def leave(self) -> None:
         """Leave the process groups."""
-        for ranks in (self._all, self._reading):
-            if ranks is not None:
-                ranks.leave()
-        self._all = self._reading = None
+        if self._all is not None:
+            self._all.leave()
+            self._all = None
 
     def length(self, of_part: Callable[[int], int], before: int) -> int:
         """Return how many items each rank yields in an epoch: those yielded before, plus those left in the parts."""
@@ -159,7 +125,6 @@ class RankSync:
     def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Yield items until all ranks end; `again` returns an iterator from the beginning, for repeated items."""
         expect_no_second_division()
-        self._readers().interrupted.clear()
         if not self.reads:
             yield from self._without_reading(counts)
             return
@@ -186,7 +151,7 @@ class RankSync:
                 if some_begin_to_repeat:
                     self._expect_items(item is not _NO_MORE)
                 if self._first is not None:
-                    self._readers().broadcast((sent, counts.repeated[part]), self._first, self._group)
+                    self.all_ranks().broadcast((sent, counts.repeated[part]), self._first, self._group)
                 counts.given += 1
                 yield item
         finally:
@@ -202,7 +167,7 @@ class RankSync:
                 self._expect_items(True)
             item: Any = None
             if self._first is not None:
-                sent, repeated = self._readers().broadcast(None, self._first, self._group)
+                sent, repeated = self.all_ranks().broadcast(None, self._first, self._group)
                 item, counts.repeated[self.part.rank or 0] = pickle.loads(sent), repeated
             counts.given += 1
             yield item
@@ -232,13 +197,13 @@ class RankSync:
     def _report_failure(self, counts: Counts, error: Exception) -> None:
         with suppress(RuntimeError):  # the original error matters, not that others are silent
             self._agree(counts, _FAILED)
-            self._readers().exchange(_WHO_FAILED, f"{type(error).__name__}: {error}"[:1000])
+            self.all_ranks().exchange(_WHO_FAILED, f"{type(error).__name__}: {error}"[:1000])
 
     def _continues(self, counts: Counts, status: int | None) -> tuple[bool, bool]:
         """Return whether all ranks give one more item, and whether some begin to repeat items."""
         least, greatest = self._agree(counts, status)
         if least == _FAILED:
-            answers = self._readers().exchange(_WHO_FAILED, None)
+            answers = self.all_ranks().exchange(_WHO_FAILED, None)
             failed = "; ".join(f"rank {rank} failed: {error}" for rank, error in enumerate(answers) if error)
             raise RuntimeError(f"all ranks stop here, after {counts.given} items of this epoch: {failed}")
         if self.steps_per_epoch is not None:
@@ -251,7 +216,7 @@ class RankSync:
 
     def _expect_items(self, has_one: bool) -> None:
         """Raise RuntimeError, on all ranks, if one has nothing to read."""
-        answers = self._readers().exchange("say whose part is empty", (self.part.rank, has_one))
+        answers = self.all_ranks().exchange("say whose part is empty", (self.part.rank, has_one))
         if empty := sorted({part for part, has_any in answers if not has_any}):
             raise RuntimeError(
                 f"{'part' if len(empty) == 1 else 'parts'} {', '.join(map(str, empty))} of {self.part.ranks} "
@@ -261,7 +226,7 @@ class RankSync:
             )
 
     def _agree(self, counts: Counts, number: int | None) -> tuple[int, int]:
-        return self._readers().agree(f"ask for item {counts.given} of the epoch", number)
+        return self.all_ranks().agree(f"ask for item {counts.given} of the epoch", number)
 
     def _count_dropped(self, counts: Counts, item: Any, items: Iterator[Any]) -> None:
         """Count what this rank has left, and warn once of the total over all ranks."""
@@ -277,7 +242,7 @@ class RankSync:
             except Exception:  # the item is dropped anyway
                 break
         own = (self.part.rank, counts.dropped, item is _NO_MORE)
-        answers = self._readers().exchange("count what is dropped", own if self.reads else (None, 0, True))
+        answers = self.all_ranks().exchange("count what is dropped", own if self.reads else (None, 0, True))
         by_part = {part: dropped for part, dropped, _ in answers if part is not None}
         dropped = sum(by_part.values())
         if dropped and self._ends == "stop" and not self._has_warned and not self.all_ranks().rank:

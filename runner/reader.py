@@ -321,8 +321,6 @@ class ShardReader(IterDataPipe[Any]):
         self.interrupted = True
         if self._shards is not None:
             self._shards.interrupt()
-        if self.options.rank_sync is not None:
-            self.options.rank_sync.interrupt()
 
     def stats(self) -> dict[str, dict[str, Any]]:
         counted = add_up_stats({} if self._shards is None else self._shards.stats())

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors.checks import takes_only
+from ..pipes.iter.prefetch import Prefetcher
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
@@ -23,7 +24,7 @@ from ..registry import (
 )
 from ..views.chain_info import ReadPlan
 from ..workers.ranks import several_ranks
-from .loading.merging import reader_below, stays_in_thread
+from .loading.merging import reader_below
 from .options import InitFn, ReadOptions, ResetFn, option
 from .rank_sync import RankSync
 from .reader import ShardReader
@@ -144,15 +145,14 @@ class ShardingReadingService(ReadingServiceInterface):
         for step in own_steps:
             _replace_source(step, self._end)
             self._end = step
-        if rank_sync is not None:
-            rank_sync.reads_elsewhere = not all(map(stays_in_thread, own_steps))
-            if reader_below(self._end) is None:
-                steps = ", ".join(type(step).__name__ for step in own_steps)
-                raise RuntimeError(
-                    f"of {steps}, which run on each rank after the ranks have agreed who has an item, some may give "
-                    "more or fewer items than they get, so that ranks would wait for each other: put them before the "
-                    "first, or use map"
-                )
+        read_ahead = any(isinstance(step, Prefetcher) for step in own_steps)
+        if rank_sync is not None and (read_ahead or reader_below(self._end) is None):
+            steps = ", ".join(type(step).__name__ for step in own_steps)
+            raise RuntimeError(
+                f"of {steps}, which run on each rank after the ranks have agreed who has an item, some may give more "
+                "or fewer items than they get, or read ahead, so that ranks would wait for each other: put them before "
+                "the first, or use map"
+            )
         return self._end
 
     def _expect_readable(self, above: IterDataPipe[Any], options: ReadOptions) -> None:

@@ -15,13 +15,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from threading import Event
 from typing import Any
 
 import torch
 import torch.distributed as dist
-
-from .threads import Interrupted
 
 __all__ = [
     "AllRanks",
@@ -39,7 +36,7 @@ _GRACE = 1.0
 """Seconds for live ranks to learn that another one is gone."""
 
 _LOOK_EVERY = 0.2
-"""Seconds between checks whether a waiting rank should stop waiting."""
+"""Seconds after which a waiting rank lets Python handle Ctrl-C."""
 
 _NOT_LEAST = 2**62
 
@@ -123,9 +120,6 @@ class AllRanks:
     RuntimeError after `timeout` seconds. The error comes at once if the rank has ended, and soon if it has failed.
 
     The messages go through a gloo group. `leave` or garbage collection gives it up.
-
-    While `interrupted` is set, a thread that waits for the others raises Interrupted. Then the ranks are out of step,
-    and all of them must leave: with gloo, a single rank cannot.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -135,8 +129,6 @@ class AllRanks:
         self._world = weakref.ref(world)
         made = _made[world] = _made.get(world, 0) + 1
         self._store = _store(made)
-        self.interrupted = Event()
-        self.is_out_of_step = False
         self._number = 0
         """The number of the next operation; the same on all ranks."""
         try:
@@ -231,9 +223,6 @@ class AllRanks:
                 failed = self._failed(missing)
                 if missing and looks == 2 and not failed:
                     self._warn(missing, what)
-        except Interrupted:
-            self.is_out_of_step = True
-            raise
         except KeyboardInterrupt:
             self._give_up()
             raise
@@ -252,7 +241,8 @@ class AllRanks:
         _pending.extend(self._groups)
         self.leave()
 
-    def _is_done(self, work: Any, seconds: float) -> bool:
+    @staticmethod
+    def _is_done(work: Any, seconds: float) -> bool:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             try:
@@ -262,8 +252,6 @@ class AllRanks:
                 if work.is_completed():
                     work.wait()  # raises if it failed; it may also have finished after the timeout
                     return True
-                if self.interrupted.is_set():
-                    raise Interrupted from None
             else:
                 return True
         return False

@@ -14,9 +14,7 @@ from ...state.fields import fields_of
 from ...state.save import Steps
 from ..reader import ShardReader
 
-__all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "stays_in_thread", "steps_alone", "steps_around"]
-
-_IN_THREAD = (DeviceMover, FullSync, OneToOne, PinMemory)
+__all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "steps_alone", "steps_around"]
 
 
 def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -117,12 +115,7 @@ def _gives_one_for_each(pipe: Any) -> bool:
     if isinstance(pipe, OneToOne):
         saves = any(each.saved for each in fields_of(type(pipe)).values())
         return not (pipe.error_policy.skips or saves or len(sources_of(pipe)) > 1)
-    return isinstance(pipe, (*_IN_THREAD, Prefetcher))
-
-
-def stays_in_thread(pipe: Any) -> bool:
-    """Say whether a step is known to read its source in the thread that reads the step."""
-    return isinstance(pipe, _IN_THREAD)
+    return isinstance(pipe, (DeviceMover, FullSync, PinMemory, Prefetcher))
 
 
 def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
