@@ -99,14 +99,13 @@ class DistributedReadingService(InProcessReadingService):
                 raise ValueError(f"data_rank must be in 0 … {data_ranks - 1}, or None, and is {data_rank}")
             self._part = Part(data_rank, data_ranks, others == "broadcast")
 
-    def how_read(self) -> ReadPlan:
-        return self.over_ranks(ReadPlan(may_repeat=not self.require_sharding), self.known_shards())
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that read different parts."""
+        return self._part.ranks if self._part is not None else number_of_ranks()
 
-    def over_ranks(self, how: ReadPlan, num_shards: int | None) -> ReadPlan:
-        """Return how the chain is read on all ranks, if `how` is how one reads it."""
-        ranks = self._part.ranks if self._part is not None else number_of_ranks()
-        how = replace(how, ranks=ranks)
-        return replace(how, shards=num_shards or how.readers)
+    def how_read(self, ranks: int = 1, num_shards: int | None = None) -> ReadPlan:
+        return super().how_read(self.ranks)
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         self.share(self.new_rank_sync(), None)
@@ -184,11 +183,10 @@ class SequentialReadingService(ReadingServiceInterface):
         return next((each.rank_sync for each in self._used if each.rank_sync is not None), None)
 
     def how_read(self) -> ReadPlan | None:
-        how = next((found for each in self._used if (found := each.how_read()) is not None), None)
-        if how is None or self._ranks is None or self._reader is None:
-            return how
-        how = replace(how, may_repeat=how.may_repeat or not self._ranks.require_sharding)
-        return self._ranks.over_ranks(how, self._reader.known_shards() or self._ranks.given_shards)
+        if self._ranks is None or self._reader is None:
+            return next((found for each in self._used if (found := each.how_read()) is not None), None)
+        how = self._reader.how_read(self._ranks.ranks, self._ranks.given_shards)
+        return replace(how, may_repeat=how.may_repeat or not self._ranks.require_sharding)
 
     def autotune(self) -> None:
         sharding = [service for service in self._used if isinstance(service, ShardingReadingService)]

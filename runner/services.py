@@ -87,24 +87,31 @@ class ShardingReadingService(ReadingServiceInterface):
     options: ReadOptions
     require_sharding = option("require_sharding")
     given_shards = option("num_shards")
+    worker = "process"
+    """What `explain` calls a worker."""
     _reader: ShardReader
 
     @property
     def rank_sync(self) -> RankSync | None:
         return self.options.rank_sync
 
-    def how_read(self) -> ReadPlan:
-        return self._how_read(ReadPlan())
+    def options_used(self) -> ReadOptions:
+        """Return the options with which the chain is read."""
+        return self.options
 
-    def _how_read(self, how: ReadPlan) -> ReadPlan:
-        """Return how the chain is read, with the number of shards."""
-        shards = self.known_shards() or how.readers
-        return replace(how, shards=shards, may_repeat=not self.options.require_sharding)
-
-    def known_shards(self) -> int | None:
-        """Return the number of shards, as given or as in a loaded state; None if the readers will decide."""
-        reader: ShardReader | None = vars(self).get("_reader")
-        return self.options.num_shards if reader is None else reader.num_shards
+    def how_read(self, ranks: int = 1, num_shards: int | None = None) -> ReadPlan:
+        """Return how the chain is read; several ranks may share it, and have a number of shards."""
+        options, reader = self.options_used(), vars(self).get("_reader")
+        how = ReadPlan(
+            workers=options.num_workers,
+            ahead_in_each_worker=options.worker_prefetch if options.num_workers else 0,
+            ahead_in_main=options.main_prefetch,
+            ranks=ranks,
+            may_repeat=not options.require_sharding,
+            worker=self.worker,
+        )
+        shards = options.num_shards if reader is None else reader.num_shards  # as in a loaded state
+        return replace(how, shards=shards or num_shards or how.readers)
 
     def share(self, rank_sync: RankSync, num_shards: int | None) -> None:
         """Read one rank's part of the chain from now on."""
@@ -123,9 +130,10 @@ class ShardingReadingService(ReadingServiceInterface):
             self._expect_sharding_point(number)
             self._reader.read_in_shards(number)
 
-    def _read(self, options: ReadOptions) -> IterDataPipe[Any]:
+    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """Return the chain's steps for this process, over a reader of all steps before them."""
-        above, own_steps = _split_before_main_process(options.chain)
+        options = self.options_used()
+        above, own_steps = _split_before_main_process(datapipe)
         self._expect_readable(above, options)
         rank_sync = options.rank_sync
         ranks = rank_sync.part.ranks if rank_sync is not None else 1
@@ -229,12 +237,6 @@ class InProcessReadingService(ShardingReadingService):
     ) -> None:
         expect_whole("prefetch_cnt", prefetch_cnt, least=0)
         self.options = ReadOptions(init_fn, reset_fn, prefetch_cnt, require_sharding=require_sharding)
-
-    def how_read(self) -> ReadPlan:
-        return self._how_read(ReadPlan(ahead_in_main=self.prefetch_cnt))
-
-    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        return self._read(replace(self.options, chain=datapipe))
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:

@@ -10,7 +10,6 @@ from typing import Any
 from ..errors.checks import expect_seconds, takes_only
 from ..pipes.bases.ahead.tuning import Setting, Tuner
 from ..registry import IterDataPipe, expect_whole
-from ..views.chain_info import ReadPlan
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server
 from .on_ray.actors import ActorBackend, RayFleet
@@ -55,27 +54,20 @@ class _WorkersReadingService(ShardingReadingService):
         if options.timeout is not None:
             expect_seconds("timeout", options.timeout)
 
-    def how_read(self) -> ReadPlan:
-        how = ReadPlan(
-            workers=self.num_workers,
-            ahead_in_each_worker=max(self.worker_prefetch_cnt, 1) if self.num_workers else 0,
-            ahead_in_main=self.main_prefetch_cnt if self.num_workers else 0,
-        )
-        return self._how_read(how)
-
     @abstractmethod
     def start(self) -> WorkerBackend:
         """Return the `WorkerBackend` that starts the workers."""
 
-    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        options = replace(
+    def options_used(self) -> ReadOptions:
+        return replace(
             self.options,
-            chain=datapipe,
             main_prefetch=self.main_prefetch_cnt if self.num_workers else 0,
             worker_prefetch=max(self.worker_prefetch_cnt, 1),
             start=self.start,
         )
-        read = self._read(options)
+
+    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
+        read = super().initialize(datapipe)
         ranks = self._reader.division.ranks
         if self.tuner is not None and self._reader.num_shards < 2 * ranks:
             raise ValueError(
@@ -187,6 +179,8 @@ class RayReadingService(_WorkersReadingService):
     The other arguments are those of `MultiProcessingReadingService`.
     """
 
+    worker = "actor"
+
     @takes_only(**_NAMES_OF_TORCH)
     def __init__(
         self,
@@ -218,9 +212,6 @@ class RayReadingService(_WorkersReadingService):
         expect_resources(resources_per_worker or {})
         self.resources_per_worker = resources_per_worker
         self.fleet = fleet
-
-    def how_read(self) -> ReadPlan:
-        return replace(super().how_read(), worker="actor")
 
     def start(self) -> WorkerBackend:
         fleet = self.fleet or RayFleet(self.num_workers, self.resources_per_worker)
