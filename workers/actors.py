@@ -5,7 +5,6 @@ Their arguments and results go through Ray as `transport` pickles them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -18,7 +17,7 @@ from ..errors.notes import add_note
 from ..errors.optional import PREPARATIONS
 from ..errors.policy import Skipped
 from .cluster import Cluster, actor_options, connection_now, first_answer, wait_for
-from .processes import pickled_error
+from .processes import pickled_error, unpickled_error
 from .threads import Interrupted, Threads
 from .transport import Inbox, Parcel, pickled_apart
 
@@ -44,17 +43,10 @@ class Actors:
         self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed_arrays(fn, "the model"))
         self._connection = connection_now()
         self._callers: list[ActorCaller] = []
-        self.begin()
 
     def are_ours(self) -> bool:
         """Say whether they belong to the Ray that this process is connected to now."""
         return self._connection == connection_now()
-
-    def begin(self) -> None:
-        """Begin a pass: all actors are free."""
-        self._free = sorted(self._callers, key=ActorCaller.is_ready)  # ready actors are last, and taken first
-        self.over = threading.Event()
-        """Set when the pass ends: threads then stop waiting for actors to start."""
 
     def threads(
         self,
@@ -62,8 +54,11 @@ class Actors:
         most: int,
     ) -> Threads:
         """Return up to `most` threads for a pass, each of which calls an actor through the function of `wrap`."""
-        self.begin()
-        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), most)
+        self._free = sorted(self._callers, key=ActorCaller.is_ready)  # ready actors are last, and taken first
+        function, name = lambda: self._expecting_ray(wrap(self._take().call)), "penstock-actors"
+        threads = Threads(function, most, name, _PATIENCE_WITH_ACTOR, self._kill_busy)
+        self.over = threads.stopped  # threads then stop waiting for actors that Ray has not started
+        return threads
 
     def _expecting_ray(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Skip no item if Ray itself is gone."""
@@ -91,7 +86,7 @@ class Actors:
         """Return a new actor, which Ray starts when there is room."""
         return self._new(*self._arguments)
 
-    def kill_busy(self) -> None:
+    def _kill_busy(self) -> None:
         """Kill the busy actors; others start when needed."""
         for caller in self._callers:
             if caller.busy:
@@ -101,18 +96,6 @@ class Actors:
         """End all actors."""
         for caller in self._callers:
             caller.end()
-
-
-class _ThreadsOfActors(Threads):
-    """Threads that call actors; the end of a pass does not wait for actors that Ray has not started."""
-
-    def __init__(self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], most: int) -> None:
-        super().__init__(in_thread, most, "penstock-actors", _PATIENCE_WITH_ACTOR, actors.kill_busy)
-        self._over = actors.over
-
-    def stop(self) -> None:
-        self._over.set()
-        super().stop()
 
 
 class ActorCaller:
@@ -193,8 +176,7 @@ class ActorCaller:
             packed = self._got(reference)
         result, pickled = _value_of_arrays(packed)
         if pickled is not None:
-            raised, cause = cloudpickle.loads(pickled)
-            raise raised from cause
+            raise unpickled_error(pickled)
         return result
 
     def _got(self, reference: Any) -> Any:

@@ -11,7 +11,6 @@ import os
 import pickle
 import random
 import select
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -24,14 +23,14 @@ import torch
 from ..errors.notes import add_note
 from .captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 from .processes import (
+    become_worker,
     context_for,
     describe_exit,
-    end_with_parent,
     lock,
     pickled_error,
     preparations,
-    refuse_breakpoints,
     start,
+    unpickled_error,
 )
 from .threads import Threads
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
@@ -235,8 +234,7 @@ class Caller:
             self.busy = False
         result, pickled = line.unpacked(answer)
         if pickled is not None:
-            error, cause = cloudpickle.loads(pickled)
-            raise error from cause
+            raise unpickled_error(pickled)
         return result
 
     def _wait(self) -> None:
@@ -256,10 +254,7 @@ class Caller:
 
 def _serve(connection: Connection, max_blocks: int) -> None:
     """Receive preparations, a function, and then its arguments call by call, until the caller is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
-    end_with_parent()
-    refuse_breakpoints()
-    torch.set_num_threads(1)
+    become_worker()
     random.seed()  # processes of one fork server start with the same random state
     np.random.seed()
     torch.seed()

@@ -22,6 +22,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+import torch
 
 from ..errors.notes import all_notes_of
 from ..errors.optional import PREPARATIONS
@@ -29,16 +30,16 @@ from ..errors.tracebacks import RemoteTraceback, folded_traceback
 from .transport import reducers_of_program
 
 __all__ = [
+    "become_worker",
     "context_for",
     "describe_exit",
-    "end_with_parent",
     "lock",
     "pickled_error",
     "preparations",
     "processors",
-    "refuse_breakpoints",
     "start",
     "start_server",
+    "unpickled_error",
 ]
 
 START_METHOD = "forkserver"
@@ -183,7 +184,15 @@ def start(starting: BaseProcess) -> None:
                 me.daemon = True
 
 
-def end_with_parent() -> None:
+def become_worker() -> None:
+    """Let this process work for its parent alone, with one thread of torch."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
+    _end_with_parent()
+    _refuse_breakpoints()
+    torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
     """End this process when its parent ends, even while a user's function hangs."""
     parent = parent_process()
     if parent is not None:
@@ -205,7 +214,7 @@ def _exit_after(sentinel: int) -> None:
     os._exit(1)
 
 
-def refuse_breakpoints() -> None:
+def _refuse_breakpoints() -> None:
     """Let `breakpoint()` raise RuntimeError in this process, which has no terminal, unless a debugger is configured.
 
     pdb would end by an error of its own there, at which a notebook's cell ends as if nothing had happened.
@@ -246,6 +255,13 @@ def pickled_error(error: BaseException) -> bytes:
     except Exception as failure:  # its class fails to look up attributes
         text = f"{type(error).__name__}: the error could not be pickled, nor described: {type(failure).__name__}"
         return bytes(cloudpickle.dumps((RuntimeError(text), None)))
+
+
+def unpickled_error(pickled: bytes) -> BaseException:
+    """Return the error, with its cause."""
+    error: BaseException
+    error, error.__cause__ = cloudpickle.loads(pickled)
+    return error
 
 
 def _pickled(error: BaseException) -> bytes:

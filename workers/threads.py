@@ -116,7 +116,8 @@ class Threads:
         self._tasks: SimpleQueue[tuple[int, Any] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._in_hand: dict[threading.Thread, Any] = {}
-        self._stopped = False
+        self.stopped = threading.Event()
+        """Set when the results are no longer wanted."""
         self._resized = threading.Condition()
         self.idle = 0.0
         """Seconds that threads had nothing to do, all together."""
@@ -134,7 +135,7 @@ class Threads:
         if len(self._threads) >= self._most:
             return
         with self._resized:  # `stop`, which another thread may call, waits for threads that have started
-            if self._stopped:
+            if self.stopped.is_set():
                 return
             if not self._threads:  # a thread inside torch's code at interpreter exit may abort the process
                 atexit.register(self.stop)
@@ -148,9 +149,9 @@ class Threads:
     def stop(self) -> None:
         """Drop what has not begun, and wait for what has; RuntimeError if that does not end."""
         with self._resized:
-            if self._stopped:
+            if self.stopped.is_set():
                 return
-            self._stopped = True
+            self.stopped.set()
         atexit.unregister(self.stop)
         self.resize(len(self._threads))
         for _ in self._threads:
@@ -173,7 +174,7 @@ class Threads:
             return
         if self._observer is not None:
             function = partial(self._observer.worker().call, function)
-        while (task := self._next_task(place)) is not None and not self._stopped:
+        while (task := self._next_task(place)) is not None and not self.stopped.is_set():
             number, item = task
             self._in_hand[me] = item
             try:

@@ -18,12 +18,10 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-
 from ...errors.notes import add_note
 from ...registry import add_error_context, capture, flatten
 from ...views.profiles.times import WorkerTimes, times_of_steps
-from ...workers.processes import pickled_error
+from ...workers.processes import pickled_error, unpickled_error
 from ...workers.transport import Inbox, Outbox, Parcel, passes_descriptors, receive_parcel_descriptor, send_parcel
 from ..positions import BEGUN, FAILED, Epoch, Message, Report, RoundRobin, ShardPosition
 from ..shards import ShardPass
@@ -62,9 +60,7 @@ def send_failure(connection: Connection, error: Exception) -> None:
 def error_in(message: Message) -> BaseException:
     """Return the error in a message, with a cause that shows where it was raised."""
     assert message.error is not None
-    error: BaseException
-    error, error.__cause__ = cloudpickle.loads(message.error)
-    return error
+    return unpickled_error(message.error)
 
 
 class Receiver:

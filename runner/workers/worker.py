@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,12 +10,11 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import torch
 
 from ...registry import copy_of
 from ...state.copying import copy_for_shard
 from ...state.seeds import seed_process
-from ...workers.processes import end_with_parent, refuse_breakpoints
+from ...workers.processes import become_worker
 from ...workers.transport import receive_parcel_descriptor
 from ..options import Division, ReadOptions, WorkerInfo
 from ..shards import Shards
@@ -55,10 +53,7 @@ def run_worker(to_parent: Connection, feeds: int, to_main: Connection | None = N
     The parent sends a status file, and the ends of so many connections for shards of dispatched streams. It is the main
     process itself, unless `to_main` leads there.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
-    end_with_parent()
-    refuse_breakpoints()
-    torch.set_num_threads(1)
+    become_worker()
     try:
         watch = StatusWriter(receive_parcel_descriptor(to_parent))
         ends = [Connection(receive_parcel_descriptor(to_parent)) for _ in range(feeds)]
