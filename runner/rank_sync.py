@@ -12,13 +12,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors.notes import add_note, describe_item
 from ..registry import close
 from ..workers.ranks import AllRanks, by_rank, expect_no_second_division
 
-__all__ = ["Counts", "Ends", "Others", "Part", "RankSync"]
+if TYPE_CHECKING:
+    from .reader import ShardReader
+
+__all__ = ["Ends", "Others", "Part", "RankSync"]
 
 Ends = Literal["stop", "pad", "drop"]
 
@@ -41,19 +44,6 @@ class Part:
     """How many parts there are."""
     is_sent: bool = False
     """Whether the first rank of a part reads it, and sends its items to the others."""
-
-
-class Counts(Protocol):
-    """The counts of an epoch: attributes of the reader."""
-
-    given: int
-    """How many items each rank has handed out."""
-    repeated: list[int]
-    """For each part, how many of these were repeated because the part is shorter than others."""
-    dropped: int
-    """How many items of this rank's part were dropped at the end because another part is shorter."""
-    resumes: bool
-    """Whether the epoch resumes from a state."""
 
 
 class RankSync:
@@ -122,45 +112,45 @@ class RankSync:
         lengths = map(of_part, range(self.part.ranks))
         return before + (max(lengths) if self._ends == "pad" else min(lengths))
 
-    def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    def read(self, reader: ShardReader, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Yield items until all ranks end; `again` returns an iterator from the beginning, for repeated items."""
         expect_no_second_division()
         if not self.reads:
-            yield from self._without_reading(counts)
+            yield from self._without_reading(reader)
             return
         assert self.part.rank is not None
         part = self.part.rank
-        is_repeating = counts.repeated[part] > 0
+        is_repeating = reader.repeated[part] > 0
         if is_repeating:
-            items = cycle_of(again, counts.repeated[part])
+            items = cycle_of(again, reader.repeated[part])
         try:
             while True:
-                item: Any = _NO_MORE if is_repeating else self._next(counts, items)
-                sent = self._packed(counts, item)
+                item: Any = _NO_MORE if is_repeating else self._next(reader, items)
+                sent = self._packed(reader, item)
                 status = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
-                continues, some_begin_to_repeat = self._continues(counts, status)
+                continues, some_begin_to_repeat = self._continues(reader, status)
                 if not continues:
-                    self._count_dropped(counts, item, items)
+                    self._count_dropped(reader, item, items)
                     return
                 if item is _NO_MORE:
                     if not is_repeating:
                         is_repeating, items = True, cycle_of(again)
-                    item = self._next(counts, items)
-                    sent = self._packed(counts, item)
-                    counts.repeated[part] += 1
+                    item = self._next(reader, items)
+                    sent = self._packed(reader, item)
+                    reader.repeated[part] += 1
                 if some_begin_to_repeat:
                     self._expect_items(item is not _NO_MORE)
                 if self._first is not None:
-                    self.all_ranks().broadcast((sent, counts.repeated[part]), self._first, self._group)
-                counts.given += 1
+                    self.all_ranks().broadcast((sent, reader.repeated[part]), self._first, self._group)
+                reader.given += 1
                 yield item
         finally:
             close(items)  # a kept error would keep the iterator and its prefetching threads
 
-    def _without_reading(self, counts: Counts) -> Iterator[Any]:
+    def _without_reading(self, reader: ShardReader) -> Iterator[Any]:
         """Yield what the part's first rank sends, or None if this rank gets no items."""
         while True:
-            continues, some_begin_to_repeat = self._continues(counts, None)
+            continues, some_begin_to_repeat = self._continues(reader, None)
             if not continues:
                 break
             if some_begin_to_repeat:
@@ -168,19 +158,19 @@ class RankSync:
             item: Any = None
             if self._first is not None:
                 sent, repeated = self.all_ranks().broadcast(None, self._first, self._group)
-                item, counts.repeated[self.part.rank or 0] = pickle.loads(sent), repeated
-            counts.given += 1
+                item, reader.repeated[self.part.rank or 0] = pickle.loads(sent), repeated
+            reader.given += 1
             yield item
-        self._count_dropped(counts, _NO_MORE, iter(()))
+        self._count_dropped(reader, _NO_MORE, iter(()))
 
-    def _next(self, counts: Counts, items: Iterator[Any]) -> Any:
+    def _next(self, reader: ShardReader, items: Iterator[Any]) -> Any:
         try:
             return next(items, _NO_MORE)
         except Exception as error:
-            self._report_failure(counts, error)
+            self._report_failure(reader, error)
             raise
 
-    def _packed(self, counts: Counts, item: Any) -> bytes:
+    def _packed(self, reader: ShardReader, item: Any) -> bytes:
         """Return an item as it is sent to the other ranks of the part, before all agree that there is one."""
         if self._first is None or item is _NO_MORE:
             return b""
@@ -191,26 +181,26 @@ class RankSync:
                 error,
                 f"{describe_item(item)} could not be pickled, so it cannot be sent to the other ranks of its part",
             )
-            self._report_failure(counts, error)
+            self._report_failure(reader, error)
             raise
 
-    def _report_failure(self, counts: Counts, error: Exception) -> None:
+    def _report_failure(self, reader: ShardReader, error: Exception) -> None:
         with suppress(RuntimeError):  # the original error matters, not that others are silent
-            self._agree(counts, _FAILED)
+            self._agree(reader, _FAILED)
             self.all_ranks().exchange(_WHO_FAILED, f"{type(error).__name__}: {error}"[:1000])
 
-    def _continues(self, counts: Counts, status: int | None) -> tuple[bool, bool]:
+    def _continues(self, reader: ShardReader, status: int | None) -> tuple[bool, bool]:
         """Return whether all ranks give one more item, and whether some begin to repeat items."""
-        least, greatest = self._agree(counts, status)
+        least, greatest = self._agree(reader, status)
         if least == _FAILED:
             answers = self.all_ranks().exchange(_WHO_FAILED, None)
             failed = "; ".join(f"rank {rank} failed: {error}" for rank, error in enumerate(answers) if error)
-            raise RuntimeError(f"all ranks stop here, after {counts.given} items of this epoch: {failed}")
+            raise RuntimeError(f"all ranks stop here, after {reader.given} items of this epoch: {failed}")
         if self.steps_per_epoch is not None:
-            continues = counts.given < self.steps_per_epoch
+            continues = reader.given < self.steps_per_epoch
         else:
             continues = (greatest if self._ends == "pad" else least) == _READY
-            if not continues and least < greatest and not counts.given and not counts.resumes:
+            if not continues and least < greatest and not reader.given and not reader.resumes:
                 self._expect_items(status != _ENDED)
         return continues, continues and least == _ENDED
 
@@ -225,30 +215,30 @@ class RankSync:
                 "sharding_filter where there are more items"
             )
 
-    def _agree(self, counts: Counts, number: int | None) -> tuple[int, int]:
-        return self.all_ranks().agree(f"ask for item {counts.given} of the epoch", number)
+    def _agree(self, reader: ShardReader, number: int | None) -> tuple[int, int]:
+        return self.all_ranks().agree(f"ask for item {reader.given} of the epoch", number)
 
-    def _count_dropped(self, counts: Counts, item: Any, items: Iterator[Any]) -> None:
+    def _count_dropped(self, reader: ShardReader, item: Any, items: Iterator[Any]) -> None:
         """Count what this rank has left, and warn once of the total over all ranks."""
         if self.steps_per_epoch is not None or self._ends == "pad":
             return
         until = time.monotonic() + _COUNTS_WITHIN
         while item is not _NO_MORE:
-            counts.dropped += 1
+            reader.dropped += 1
             if time.monotonic() > until:
                 break
             try:
                 item = next(items, _NO_MORE)
             except Exception:  # the item is dropped anyway
                 break
-        own = (self.part.rank, counts.dropped, item is _NO_MORE)
+        own = (self.part.rank, reader.dropped, item is _NO_MORE)
         answers = self.all_ranks().exchange("count what is dropped", own if self.reads else (None, 0, True))
         by_part = {part: dropped for part, dropped, _ in answers if part is not None}
         dropped = sum(by_part.values())
         if dropped and self._ends == "stop" and not self._has_warned and not self.all_ranks().rank:
             least = "" if all(is_all for _, _, is_all in answers) else "at least "
             warnings.warn(
-                f"the ranks end with the shortest part, after {counts.given} items each, and {least}{dropped} items "
+                f"the ranks end with the shortest part, after {reader.given} items each, and {least}{dropped} items "
                 f'of the others are dropped: {least}{by_part} by rank. ends="pad" drops none, ends="drop" is silent',
                 stacklevel=2,
             )

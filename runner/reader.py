@@ -56,8 +56,11 @@ class ShardReader(IterDataPipe[Any]):
     settled: list[Any] = own(list)
     """The decisions of the chain's steps for all shards."""
     given: int = own(0)
+    """How many items each rank has handed out."""
     repeated: list[int] = own(list)
+    """For each part, how many of these were repeated because the part is shorter than others."""
     dropped: int = own(0, saved=False)
+    """How many items of this rank's part were dropped at the end because another part is shorter."""
     resumes: bool = own(False, saved=False)
     order: RoundRobin = own(RoundRobin, saved=False)
     ended: dict[int, int] = own(dict, saved=False)
