@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import lzma
 import random
-import re
 import stat
 import tarfile
 import zipfile
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import penstock as ps
 from archives import tar_of
 from forwards import Forwards
 from penstock.pipes.files import members
@@ -338,19 +336,6 @@ def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str) -> N
 
 
 # Arguments and resuming
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments", "text"),
-    [
-        *(("tar", {"mode": mode}, "mode must be 'r:' or 'r|' and a com") for mode in ("w", "rb", "r*", "r|rar", "")),
-        ("zip", {"length": -2}, "length must be"),
-        ("zip", {"on_error": ps.Retry(2)}, "a stream cannot be read again"),
-    ],
-)
-def test_wrong_arguments_are_errors(kind: str, arguments: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(text)):
-        loading(kind, [], **arguments)
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])

@@ -160,24 +160,6 @@ def test_a_state_of_groupby_holds_numbers_and_no_items() -> None:
     assert "secret" not in json.dumps(dp.state_dict())
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "message"),
-    [
-        ("batch", (2, False, 3), TypeError, "wrapper_class must make a batch out of a list"),
-        ("groupby", ("key",), TypeError, "group_key_fn .* lambda row: row"),
-        ("groupby", {"group_size": 5, "buffer_size": 3}, ValueError, "from 1 to buffer_size, 3, and is 5"),
-        ("groupby", {"guaranteed_group_size": 2}, ValueError, "from 1 to group_size, None"),
-        ("groupby", {"guaranteed_group_size": 3, "group_size": 2}, ValueError, "from 1 to group_size, 2, and is 3"),
-    ],
-)
-def test_wrong_arguments_are_refused_at_construction(
-    method: str, arguments: Any, error: type[Exception], message: str
-) -> None:
-    make = getattr(IterableWrapper([[1]]), method)
-    with pytest.raises(error, match=message):
-        _ = make(itself, **arguments) if isinstance(arguments, dict) else make(*arguments)
-
-
 # resuming
 
 

@@ -165,31 +165,6 @@ def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end(
     assert lengths_of(words(*LENGTHS).bucket_by_length(boundaries, batch_size, **arguments)) == expected
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda dp: dp.bucketbatch(1, sort_key=3), TypeError, "sort_key must be a function"),
-        (lambda dp: list(dp.bucketbatch(2, sort_key=len)), TypeError, "a function of a bucket, .*; it returned 1"),
-        (lambda dp: list(dp.bucketbatch(2, sort_key=lambda bucket: bucket.sort())), TypeError, "it returned None"),
-        (lambda dp: list(dp.bucketbatch(2, sort_key=lambda bucket: [])), ValueError, "of 1 items and returned 0"),
-        (lambda dp: dp.max_token_bucketize(0), ValueError, "max_token_count must be at least 1"),
-        (lambda dp: dp.max_token_bucketize(8, max_len=10), ValueError, "an item of max_len, 10, fits into no batch"),
-        (lambda dp: dp.max_token_bucketize(8, min_len=-1), ValueError, "min_len must be from 0 to max_len"),
-        (lambda dp: dp.max_token_bucketize(8, min_len=5, max_len=2), ValueError, "min_len must be from 0 to max_len"),
-        (lambda dp: dp.max_token_bucketize(8, buffer_size=0), ValueError, "buffer_size must be at least 1"),
-        (lambda dp: dp.max_token_bucketize(8, len_fn=3), TypeError, "len_fn must be a function"),
-        (lambda dp: dp.bucket_by_length("ab", 2), TypeError, "boundaries must be a list of numbers"),
-        (lambda dp: dp.bucket_by_length([3, 3], 2), ValueError, "boundaries must rise"),
-        (lambda dp: dp.bucket_by_length([3], [2]), ValueError, "one for each of the 2 buckets that 1 boundaries make"),
-        (lambda dp: dp.bucket_by_length([3], [1, 0]), ValueError, "batch_size must be at least 1"),
-        (lambda dp: dp.bucket_by_length([3], 2, "len"), TypeError, "len_fn must be a function"),
-    ],
-)
-def test_wrong_arguments_are_errors(make: Callable[[Any], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make(words(1))
-
-
 # resuming
 
 

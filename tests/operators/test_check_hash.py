@@ -91,20 +91,6 @@ def test_what_is_no_pair_of_path_and_content_is_an_error(item: Any, text: str) -
         list(IterableWrapper([item]).check_hash({"a.txt": ""}))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        (({}, "sha257"), ValueError, "hash_type must be the name of a hash with digests of a fixed length"),
-        (({}, None), ValueError, "hash_type must be the name of a hash"),
-        (({}, "shake_128"), ValueError, "hash_type must be the name of a hash"),
-        (([("a.txt", "")],), TypeError, "hash_dict must map paths to their digests"),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(arguments: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        IterableWrapper([]).check_hash(*arguments)
-
-
 def test_files_that_fail_can_be_left_out_and_are_counted() -> None:
     items = [("a", b"a"), ("bad", b"damaged"), ("c", b"c"), ("unknown", b"unknown")]
     digests = {name: sha256(name.encode()) for name in ("a", "bad", "c")}

@@ -14,7 +14,6 @@ from penstock.pipes.iter import (
     Multiplexer,
     MultiplexerLongest,
     Zipper,
-    ZipperLongest,
 )
 from resuming import assert_resumes_everywhere, passed_on
 
@@ -153,21 +152,3 @@ def test_set_length_says_a_length_and_leaves_the_stream_as_it_is() -> None:
     assert len(dp) == 2
     assert list(dp) == [0, 1, 2, 3]
     assert [len(numbers(3).zip(numbers(2))), len(numbers(3).zip_longest(numbers(2)))] == [2, 3]
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "text"),
-    [
-        (lambda: Zipper(), ValueError, "Zipper needs at least one source"),
-        (lambda: ZipperLongest(), ValueError, "ZipperLongest needs at least one source"),
-        (lambda: Concater(), ValueError, "Concater needs at least one source"),
-        (lambda: Multiplexer(), ValueError, "Multiplexer needs at least one source"),
-        (lambda: MultiplexerLongest(), ValueError, "MultiplexerLongest needs at least one source"),
-        (lambda: numbers(2).zip(numbers(2), iter([1])), TypeError, r"sources\[2\] is of type list_iterator: wrap it"),
-        (lambda: numbers(2).mux(ps.map.SequenceWrapper("ab")), TypeError, r"sources\[1\] is of type Seq.*: convert it"),
-        (lambda: numbers(1).enumerate("3"), TypeError, "starting_index"),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(make: Callable[[], Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        make()

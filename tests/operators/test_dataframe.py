@@ -128,23 +128,6 @@ def test_rows_that_make_no_table_are_errors_that_say_why(rows: Any, arguments: A
     assert "raised in DataFrameMaker" in caught.value.__notes__[-1]
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "text"),
-    [
-        ("dataframe", {"dtype_generator": SCHEMA}, TypeError, "dtype_generator must be a function"),
-        ("dataframe", {"columns": "id"}, TypeError, "columns must be a list of names"),
-        ("dataframe", {"columns": [1]}, TypeError, "columns must be a list of names"),
-        ("load_parquet_as_df", {"columns": ["a", "a"]}, ValueError, "columns has a name twice"),
-        ("dataframe", {"dtype": "int"}, TypeError, "dtype must be a pyarrow.Schema or a type of pyarrow"),
-        ("load_parquet_as_df", {"dtype": pa.int8()}, ValueError, "dtype is int8, a type for all columns: name these"),
-        ("dataframe", {"dtype": SCHEMA, "columns": ["id", "x", "y"]}, ValueError, "dtype has no field 'x', 'y'"),
-    ],
-)
-def test_wrong_arguments_raise_at_construction(method: str, arguments: Any, error: Any, text: str) -> None:
-    with pytest.raises(error, match=text):
-        getattr(IterableWrapper([]), method)(**arguments)
-
-
 def test_the_generator_is_called_when_a_pass_begins() -> None:
     calls: list[int] = []
 

@@ -49,23 +49,6 @@ def test_filter_yields_the_items_themselves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda dp: dp.filter(None), TypeError, "filter_fn must be a function or another callable, and is None"),
-        (lambda dp: dp.filter(odd, [0, 1]), ValueError, "filter_fn will be called with 2 arguments, and cannot be"),
-        (lambda dp: dp.filter(lambda a, b: a), ValueError, r"; for the parts of an item, give input_col=\[0, 1\], or"),
-        (lambda dp: dp.map(lambda a, b: a), ValueError, r"; for the parts of an item, give input_col=\[0, 1\], or"),
-        (lambda dp: dp.filter("x > 1"), TypeError, "filter_fn .*: a reader takes it, as in penstock.read_parquet"),
-    ],
-)
-def test_wrong_arguments_are_refused_at_construction(
-    make: Callable[[Any], Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        make(IterableWrapper([1]))
-
-
-@pytest.mark.parametrize(
     ("filter_fn", "error"),
     [(lambda x: 1 / (x - 2), ZeroDivisionError), (lambda x: torch.zeros(2) + x > 0, RuntimeError)],
 )

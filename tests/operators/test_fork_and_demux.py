@@ -111,24 +111,6 @@ def test_the_length_of_a_branch_is_known_where_it_does_not_depend_on_items() -> 
 # Wrong arguments and items
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "keyword"),
-    [
-        (lambda: numbers(3).demux(0, odd), ValueError, "num_instances"),
-        (lambda: numbers(3).round_robin_demux(0), ValueError, "num_instances"),
-        (lambda: numbers(3).fork(2, copy="some"), ValueError, "copy"),
-        (lambda: numbers(3).demux(2, 7), TypeError, "classifier_fn"),
-        (lambda: numbers(3).unzip(2, columns_to_skip=[0, 1]), ValueError, "no column is left"),
-        (lambda: numbers(3).unzip(2, columns_to_skip=[2]), ValueError, "columns_to_skip must be in 0 … 1, and has"),
-        (lambda: ps.map.SequenceWrapper([(1, 2)]).unzip(2, [0, 1]), ValueError, "no column is left"),
-        (lambda: Forker(iter([1, 2]), 2), TypeError, "it can be read only once"),
-    ],
-)
-def test_wrong_arguments_are_refused_at_once(make: Callable[[], Any], error: type[Exception], keyword: str) -> None:
-    with pytest.raises(error, match=keyword):
-        make()
-
-
 def test_an_unlimited_buffer_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="until memory runs out") as seen:
         branches = numbers(5000).fork(2, buffer_size=-1)

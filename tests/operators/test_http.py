@@ -17,7 +17,7 @@ import urllib3
 
 import penstock as ps
 from http_server import CONTENT, LARGE
-from penstock.pipes.iter import GDriveReader, HttpReader, IterableWrapper, OnlineReader
+from penstock.pipes.iter import GDriveReader, IterableWrapper, OnlineReader
 from penstock.testing import check_operator
 
 
@@ -147,28 +147,6 @@ def test_urls_that_fail_are_left_out(web: str, arguments: Any, caplog: pytest.Lo
         assert [(url, stream.read()) for url, stream in dp] == [(urls[1], CONTENT)]
     assert next(iter(dp.stats().values()))["skipped"] == 3
     assert "404 Client Error" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("url", "arguments", "error", "message"),
-    [
-        ("shelf/a.txt", {}, ValueError, "No scheme supplied"),
-        ("gopher://a", {}, ValueError, "No connection adapters"),
-        (3, {}, TypeError, "must be a string"),
-        ("", {"skip_on_error": True, "on_error": ps.Retry(3)}, ValueError, "skip_on_error=True is the old form of"),
-    ],
-)
-def test_wrong_urls_and_arguments_are_errors(
-    url: Any, arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        list(IterableWrapper([url]).read_from_http(**arguments))
-
-
-def test_without_requests_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "requests", None)
-    with pytest.raises(ImportError, match=r'pip install "penstock\[http\]"'):
-        HttpReader(IterableWrapper([]))
 
 
 def test_importing_the_package_and_chaining_import_none_of_the_optional_libraries() -> None:

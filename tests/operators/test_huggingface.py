@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -128,9 +127,3 @@ def test_in_a_worker_of_torchs_loader_only_the_sharding_filter_divides_the_rows(
     dp = HuggingFaceHubReader(str(folder)).map(lambda row: row["number"]).sharding_filter()
     loader = DataLoader(dp, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=30)
     assert sorted(loader) == [row["number"] for row in ROWS]
-
-
-def test_without_the_package_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ImportError, match=r'pip install "penstock\[datasets\]"'):
-        HuggingFaceHubReader("somebody/something")

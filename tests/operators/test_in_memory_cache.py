@@ -196,13 +196,6 @@ def test_pickles_go_without_the_items():
     assert b"XXXX" not in pickle.dumps(by_index)
 
 
-def test_a_size_that_is_none_is_an_error():
-    with pytest.raises(ValueError, match="size must be in megabytes"):
-        cached([], -1)
-    with pytest.raises(TypeError):
-        cached([], "1")
-
-
 # Sizes
 
 

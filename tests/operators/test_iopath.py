@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from iopath.common.file_io import PathHandler, PathManager
 
 from http_server import CONTENT
-from penstock.pipes.iter import IoPathFileLister, IoPathFileOpener, IterableWrapper
+from penstock.pipes.iter import IoPathFileLister, IterableWrapper
 
 FILES = {"b.txt": b"two", "a.txt": b"one", "c.bin": b"\xff", "sub/d.txt": b"four"}
 
@@ -105,8 +104,6 @@ def test_the_mode_says_whether_text_or_bytes_are_read(folder: Path, mode: str, e
 def test_a_file_that_cannot_be_opened_is_an_error(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         list(IterableWrapper([str(folder / "nowhere")]).open_files_by_iopath())
-    with pytest.raises(ValueError, match="mode must be"):
-        IterableWrapper([]).open_files_by_iopath("w")
 
 
 def test_urls_are_opened_by_the_default_path_manager(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +156,3 @@ def test_a_relative_path_is_written_where_the_path_manager_stands(tmp_path: Path
     manager.set_cwd(str(tmp_path))
     list(IterableWrapper([("sub/a.txt", "one")]).save_by_iopath(pathmgr=manager))
     assert (tmp_path / "sub" / "a.txt").read_text() == "one"
-
-
-def test_without_the_package_construction_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "iopath", None)
-    with pytest.raises(ImportError, match=r'pip install "penstock\[iopath\]"'):
-        IoPathFileOpener(IterableWrapper([]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +21,6 @@ from penstock.pipes.iter import IterableWrapper
 
 LABELS = {"id": [3, 1, 2], "label": ["c", "a", "b"], "weight": [0.3, 0.1, 0.2]}
 SOME = {"id": [1, 2], "label": [10, 20]}
-MIXED = pd.DataFrame({"id": [1, 2], "label": ["a", 1]}, dtype=object)
 
 
 def batches() -> Any:
@@ -107,29 +105,6 @@ def test_keys_are_several_columns_and_of_any_type() -> None:
         table_of_one = {"key": [key], "n": [1]}
         assert columns(one.join(table_of_one, "key"), "n") == [1]
         assert [row["n"] for row in one.rows().join(table_of_one, "key")] == [1]
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "text"),
-    [
-        (lambda: batches().join({"id": [1, 2, 1]}, "id"), ValueError, "has 2 rows with id 1, and may have one"),
-        (lambda: batches().join({"id": [0.0, -0.0]}, "id"), ValueError, r"has 2 rows with id 0\.0, and may have one"),
-        (lambda: batches().join(SOME, "name"), KeyError, "the table has no column 'name': its columns are"),
-        (lambda: batches().join({"id": [[1]]}, "id"), TypeError, "the column 'id' is list<.*>, which cannot be a key"),
-        (lambda: batches().join(SOME, []), ValueError, "on names no column"),
-        (lambda: batches().join(SOME, "id", how="outer"), ValueError, "how must be 'inner', 'left' or None"),
-        (lambda: batches().join(3, "id"), TypeError, "table must be a pyarrow.Table, .*, and is of type int"),
-        (lambda: batches().join([{"id": 1}, {"ix": 1}], "id"), ValueError, "give all rows the same ones"),
-        (lambda: batches().join(MIXED, "id"), TypeError, "column 'label', row 1"),
-        (lambda: list(batches().join({"id": [1], "x": [1]}, "id")), ValueError, "both have a column 'x'"),
-        (lambda: list(batches().join({"k": [1]}, "k")), KeyError, "the batch has no columns 'k'"),
-        (lambda: list(batches().rows().join({"k": [1]}, "k")), KeyError, "the row has no 'k'"),
-        (lambda: list(IterableWrapper([3]).join(SOME, "id")), TypeError, "join takes column batches, and rows"),
-    ],
-)
-def test_what_does_not_join_says_why(make: Callable[[], Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        make()
 
 
 def test_the_schema_is_known_and_errors_name_the_file(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import gc
 import io
 import os
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,26 +100,6 @@ def test_a_missing_root_is_an_error_that_names_it(tree: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         list(FileLister([str(tree / "sub"), str(tree / "nowhere")]))
     assert caught.value.filename == str(tree / "nowhere")
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "text"),
-    [
-        (lambda: FileLister(b"."), TypeError, "root must be a path"),
-        (lambda: FileLister(["a", 3]), TypeError, "root must be a path"),
-        (lambda: FileLister(path for path in "ab"), TypeError, "root must be a path"),
-        (lambda: FileLister(masks=3), TypeError, "masks must be a pattern"),
-        (lambda: FileLister(masks=["*.txt", None]), TypeError, "masks must be a pattern"),
-        (lambda: FileLister(length=-2), ValueError, "length must be"),
-        (lambda: opened("a", mode="w"), ValueError, "mode must be 'r', 'rt' or 't' for text, 'rb' or 'b' for bytes"),
-        (lambda: opened("a", mode="rb", encoding="utf-8"), ValueError, "bytes have no encoding"),
-        (lambda: opened("a", length=-3), ValueError, "length must be"),
-        (lambda: streams(b"a").read_from_stream(on_error=ps.Retry(2)), ValueError, "a stream cannot be read again"),
-    ],
-)
-def test_wrong_arguments_raise_at_construction(make: Callable[[], Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        make()
 
 
 def test_length_is_what_was_promised_and_else_unknown(tree: Path) -> None:

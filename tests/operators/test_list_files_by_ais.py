@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +8,7 @@ import tenacity
 
 import penstock as ps
 from ais_server import OBJECTS, serving_ais
-from penstock.pipes.iter import AISFileLister, AISFileLoader, IterableWrapper
+from penstock.pipes.iter import IterableWrapper
 from penstock.testing import check_operator
 
 SHELF = ["ais://shelf/" + name for name in ("a.txt", "b.txt", "empty", "sub/c.txt", "sub/what is #1?")]
@@ -109,10 +108,3 @@ def test_length_is_what_was_promised_and_for_the_loader_else_the_sources(cluster
     assert len(source.load_files_by_ais(cluster)) == 1
     with pytest.raises(TypeError, match="give length="):
         len(source.list_files_by_ais(cluster))
-
-
-@pytest.mark.parametrize("cls", [AISFileLister, AISFileLoader])
-def test_without_the_package_construction_says_what_to_install(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aistore", None)
-    with pytest.raises(ImportError, match=r'pip install "penstock\[aistore\]"'):
-        cls(IterableWrapper([]), "http://localhost")

@@ -77,36 +77,6 @@ def test_map_puts_the_result_of_columns_into_a_copy_of_the_item(
     assert item == before
 
 
-def generating(item: Any) -> Iterator[Any]:
-    yield item
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "message"),
-    [
-        ("map", {"fn": 3}, TypeError, "fn must be a function or another callable, and is 3"),
-        ("map", {"fn": add}, ValueError, "called with 1 arguments, and cannot be: missing a required argument: 'y'"),
-        ("map", {"fn": double, "input_col": [0, 1]}, ValueError, "called with 2 arguments, and cannot be: too many"),
-        ("map", {"fn": functools.partial(add, 1, 2)}, ValueError, "called with 1 arguments"),
-        ("map", {"fn": double, "input_col": []}, ValueError, "input_col names no column"),
-        ("map", {"fn": double, "output_col": 1}, ValueError, "output_col needs an input_col"),
-        ("map", {"fn": double, "input_col": 0, "output_col": [0, 1]}, ValueError, "must name one column, and names 2"),
-        ("map", {"fn": generating}, TypeError, r"use \.flatmap\(fn\) where fn takes one item, \.pipe\(fn\)"),
-        ("flatmap", {"fn": [1]}, TypeError, "fn must be a function"),
-        ("collate", {"conversion": 3}, TypeError, "conversion must be a function"),
-        ("collate", {"collate_fn": 3}, TypeError, "collate_fn must be a function"),
-        ("collate", {"conversion": {"x": 3}}, TypeError, r"conversion\['x'\] must be a function"),
-        ("collate", {"conversion": sum, "collate_fn": sum}, ValueError, "two names for one argument"),
-        ("pipe", {"fn": 3}, TypeError, "fn must be a generator function, and is 3"),
-    ],
-)
-def test_wrong_arguments_are_refused_at_construction(
-    method: str, arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        getattr(IterableWrapper([1]), method)(**arguments)
-
-
 @pytest.mark.parametrize("fn", [np.sqrt, lambda x, y=1: x, functools.partial(add, 1), torch.nn.Identity(), print])
 def test_map_takes_functions_that_can_be_called_with_one_argument(fn: Callable[..., Any]) -> None:
     assert len(IterableWrapper([1]).map(fn)) == 1

@@ -309,22 +309,6 @@ def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
     assert flat(batches().map_batches(Net, batch_format="torch"), "y") == list(range(10))
 
 
-@pytest.mark.parametrize(
-    ("dp", "arguments", "error", "text"),
-    [
-        (batches(), {"concurrency": 2, "compute": Pool(2)}, ValueError, "give concurrency or compute, not both"),
-        (batches(), {"concurrency": (1, 2)}, TypeError, r"concurrency is one number, and is \(1, 2\): .*concurrency=2"),
-        (batches(), {"compute": "actors"}, TypeError, r"compute must be an ActorPoolStrategy\(size=…\)"),
-        (batches(), {"concurrency": 0}, ValueError, "concurrency"),
-        (batches(), {"fn_constructor_kwargs": {"n": 1}}, TypeError, "bind them to fn, as in functools.partial"),
-        (IterableWrapper(range(4)), {}, TypeError, "map_batches needs a batch_size: the chain does not say"),
-    ],
-)
-def test_wrong_arguments_are_errors(dp: Any, arguments: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        dp.map_batches(dict, **arguments)
-
-
 def test_a_failing_class_names_the_batch() -> None:
     class Failing:
         def __call__(self, batch: Any) -> Any:

@@ -24,7 +24,6 @@ from penstock.pipes.map import (
     Concater,
     Mapper,
     SequenceWrapper,
-    Zipper,
     shuffle,
 )
 from penstock.registry import DataChunk, walk
@@ -161,32 +160,6 @@ def test_concat_has_one_running_index() -> None:
     for index in (6, -7):
         with pytest.raises(IndexError, match=f"index {index} is out of range: the length is 6"):
             dp[index]
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "keyword"),
-    [
-        (lambda: SequenceWrapper({1, 2}), TypeError, "needs a sequence, and set has no __getitem__"),
-        (lambda: SequenceWrapper(Dataset()), TypeError, "needs a sequence, and Dataset has no __len__"),
-        (lambda: numbers(1).batch(0), ValueError, "batch_size must be at least 1"),
-        (lambda: numbers(4).batch(2, wrapper_class=3), TypeError, "wrapper_class must make a batch out of a list"),
-        (lambda: numbers(4).batch(2)[1.0], TypeError, "cannot be interpreted as an integer"),
-        (lambda: numbers(4).concat(numbers(1))[1.0], TypeError, "cannot be interpreted as an integer"),
-        (lambda: numbers(1).map(3), TypeError, "fn must be a function or another callable"),
-        (lambda: numbers(3).map(double, on_error="skip"), ValueError, "cannot be left out"),
-        (lambda: Zipper(), ValueError, "Zipper needs at least one source"),
-        (lambda: Concater(), ValueError, "Concater needs at least one source"),
-        (lambda: numbers(2).zip(range(2).count), TypeError, r"sources\[1\] is of type builtin"),
-        (lambda: numbers(2).concat(ps.iter.IterableWrapper("a")), TypeError, r"sources\[1\] is of type IterableW"),
-        (lambda: ps.iter.IterableWrapper("a").to_map_datapipe("k"), TypeError, "key_value_fn must be a function"),
-        (lambda: numbers(1).to_iter_datapipe(3), TypeError, "not iterable"),
-        (lambda: numbers(1).to_iter_datapipe(iter([0])), TypeError, "list_iterator can be read only once"),
-        (lambda: numbers(1).to_iter_datapipe(ps.iter.IterableWrapper([0])), TypeError, r"write indices\.map"),
-    ],
-)
-def test_wrong_arguments_and_indices_are_errors(make: Callable[[], Any], error: type[Exception], keyword: str) -> None:
-    with pytest.raises(error, match=keyword):
-        make()
 
 
 @pytest.mark.parametrize(

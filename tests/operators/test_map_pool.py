@@ -182,41 +182,6 @@ def test_a_module_computes_on_the_accelerator_and_results_come_back(engine):
 # errors
 
 
-class NeedsArguments:
-    def __init__(self, weights):
-        self.weights = weights
-
-    def __call__(self, item):
-        return item
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"model": 3}, TypeError, "model must be a class, or a function that returns a callable, and is 3"),
-        ({"model": NeedsArguments}, TypeError, r"made without arguments.*Give them with functools.partial"),
-        ({"model": lambda item: item}, TypeError, "a function of items is for processpool_map"),
-        ({"model": torch.nn.Identity()}, TypeError, "model is an instance of Identity"),
-        ({"model": Scaler, "device": "cpu"}, TypeError, "Scaler is neither made with a parameter device"),
-        ({"model": functools.partial(Scaler, 3), "device": "cpu"}, TypeError, "Scaler is neither made with"),
-        ({"model": Scaler, "device": "nonsense"}, RuntimeError, "nonsense"),
-        ({"model": Scaler, "workers": 0}, ValueError, "workers must be at least 1"),
-        ({"model": Scaler, "prefetch": 0}, ValueError, "prefetch must be at least 1"),
-        ({"model": Scaler, "batch_size": 0}, ValueError, "must be at least 1"),
-        ({"model": Scaler, "batched": True}, ValueError, "batched needs a batch_size"),
-        (
-            {"model": Scaler, "engine": "rays"},
-            ValueError,
-            "engine must be 'processes', .* is 'rays'",
-        ),
-        ({"model": Scaler, "resources_per_worker": {"num_gpus": 1}}, ValueError, "say engine='ray', not 'processes'"),
-    ],
-)
-def test_wrong_arguments_raise_at_construction(arguments, error, message):
-    with pytest.raises(error, match=message):
-        numbers([1]).map_pool(**arguments)
-
-
 @pytest.mark.parametrize(
     ("engine", "make", "device", "message"),
     [

@@ -103,16 +103,3 @@ def test_what_the_function_draws_from_global_generators_does_not_matter() -> Non
     state = torch.random.get_rng_state()
     assert list(dp) == [draw for _, draw in ps.iter.IterableWrapper(range(5)).map(with_torch, rng=True).set_seed(0)]
     torch.random.set_rng_state(state)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"fn": lambda item: item, "rng": True}, ValueError, "called with 2 arguments"),
-        ({"fn": lambda item, rng: item}, ValueError, "called with 1 argument"),
-        ({"fn": with_torch, "rng": "torch"}, ValueError, "rng must be one of False, True, 'numpy'"),
-    ],
-)
-def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        ps.iter.IterableWrapper(range(3)).map(**arguments)

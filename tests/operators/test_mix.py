@@ -108,31 +108,6 @@ def test_until_the_shortest_ends_where_an_exhausted_source_is_drawn() -> None:
     assert whole[len(mixed) :] == ["b"] * 5
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda a, b: a.mix(b, weights=[1]), ValueError, "there are 2 sources, the first included, and 1 weights"),
-        (lambda a, b: a.mix(b, weights=[1, 0]), ValueError, r"weights\[1\] is 0: leave out"),
-        (lambda a, b: a.mix(b, weights=[-1, 1]), ValueError, r"weights\[0\] is -1"),
-        (lambda a, b: a.mix(b, weights=[1, math.inf]), ValueError, r"weights\[1\] is inf"),
-        (lambda a, b: a.mix(b, weights=[math.nan, 1]), ValueError, r"weights\[0\] is nan"),
-        (lambda a, b: a.mix(b, weights={0: 1, 1: 2}), TypeError, "weights must be a list of numbers"),
-        (lambda a, b: a.mix(b, weights={1, 2}), TypeError, "weights must be a list of numbers"),
-        (lambda a, b: a.mix(b, weights="ab"), TypeError, "weights must be a list of numbers"),
-        (lambda a, b: a.mix(b, until="first"), ValueError, "until must be 'longest' or 'shortest', and is 'first'"),
-        (lambda a, b: SampleMultiplexer({}), ValueError, "SampleMultiplexer needs at least one source"),
-        (lambda a, b: SampleMultiplexer({a: 0}), ValueError, r"weights\[0\] is 0"),
-        (lambda a, b: SampleMultiplexer([a]), TypeError, "give a dict from sources to weights"),
-        (lambda a, b: SampleMultiplexer({"a": 1}), TypeError, r"sources\[0\] is of type str"),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(
-    make: Callable[[Any, Any], Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        make(items("a", 1), items("b", 1))
-
-
 @pytest.mark.parametrize("weights", [(1, 2), np.array([1.0, 2.0]), torch.tensor([1.0, 2.0])])
 def test_weights_can_be_any_sequence_of_numbers(weights: Any) -> None:
     assert items("a", 1).mix(items("b", 1), weights=weights).count() == 2

@@ -332,35 +332,6 @@ def test_retry_runs_the_steps_between_again(tmp_path):
     assert dp.stats()["end_caching"]["retried"] == 2
 
 
-@pytest.mark.parametrize(
-    ("build", "error", "said"),
-    [
-        (lambda d: d.end_caching(), ValueError, "needs one on_disk_cache before it, and there are 0"),
-        (lambda d: d.on_disk_cache(str).sharding_filter().end_caching(), ValueError, "do it before on_disk_cache"),
-        (
-            lambda d: d.on_disk_cache(str).zip(IterableWrapper("a").on_disk_cache()).end_caching(),
-            ValueError,
-            "there are 2",
-        ),
-        (lambda d: d.on_disk_cache(5), TypeError, "filepath_fn must be a function"),
-        (lambda d: d.on_disk_cache(str, extra_check_fn=5), TypeError, "extra_check_fn must be a function"),
-        (lambda d: d.on_disk_cache(str, ["hash"]), TypeError, "hash_dict must map"),
-        (lambda d: d.on_disk_cache(str, {}, "md6"), ValueError, "hash_type"),
-        (lambda d: d.on_disk_cache(str).end_caching("ab"), ValueError, "mode must be"),
-        (lambda d: d.on_disk_cache(str).end_caching(filepath_fn=5), TypeError, "filepath_fn must be a function"),
-        (lambda d: d.on_disk_cache(str).end_caching(filepath_fn=str, same_filepath_fn=True), ValueError, "not both"),
-        (lambda d: d.on_disk_cache(str).end_caching(timeout=0), ValueError, "timeout must be seconds"),
-        (lambda d: list(d.on_disk_cache(str)), RuntimeError, "needs an end_caching()"),
-        (lambda d: list(d.on_disk_cache(lambda _: []).end_caching()), ValueError, "returned no path"),
-        (lambda d: list(d.on_disk_cache(lambda _: [5]).end_caching()), TypeError, "a path must be"),
-        (lambda d: len(d.on_disk_cache(str).end_caching()), TypeError, "len"),
-    ],
-)
-def test_what_cannot_be_cached_is_an_error_that_says_why(build, error, said):
-    with pytest.raises(error, match=said):
-        build(IterableWrapper(["x/y"]))
-
-
 # Several processes
 
 PROGRAM = """

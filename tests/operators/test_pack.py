@@ -409,32 +409,6 @@ def test_batches_are_packed_by_their_rows() -> None:
     assert (pack["tokens"], pack["document_ids"]) == ([3, 3, 5, 4], [1, 1, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"length": 0}, ValueError, "length must be at least 1"),
-        ({"length": 2.5}, TypeError, "must be a whole number"),
-        ({"length": 4, "method": "last_fit"}, ValueError, "method must be one of 'greedy', 'first_fit', 'best_fit'"),
-        ({"length": 4, "overlong": "drop"}, ValueError, "overlong must be"),
-        ({"length": 4, "overlong": "split"}, ValueError, "overlong is for 'first_fit' and 'best_fit'"),
-        ({"length": 4, "method": "best_fit", "drop_last": True}, ValueError, "drop_last is for method='greedy'"),
-        ({"length": 4, "bos": "<s>"}, TypeError, "bos must be a whole number"),
-        ({"length": 4, "eos": {"a": None}}, TypeError, r"eos\['a'\] must be a whole number"),
-        ({"length": 4, "repeat_bos": True}, ValueError, "repeat_bos needs bos"),
-        ({"length": 1, "bos": 1, "repeat_bos": True}, ValueError, "a length of at least 2"),
-        ({"length": {"a": 4}}, ValueError, "with a length for each name, no sequence is cut: .*method='first_fit' or"),
-        ({"length": {"a": 4}, "method": "first_fit", "overlong": "split"}, ValueError, "no sequence is cut"),
-        ({"length": {}, "method": "first_fit"}, ValueError, "give at least one name"),
-        ({"length": {"a": 0}, "method": "first_fit"}, ValueError, r"length\['a'\] must be at least 1"),
-        ({"length": {"a": "8"}, "method": "first_fit"}, TypeError, r"length\['a'\] must be a whole number"),
-        ({"length": 4, "buffer_size": 0}, ValueError, "buffer_size must be at least 1"),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(arguments: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        documents(1).pack(**arguments)
-
-
 # Resuming
 
 

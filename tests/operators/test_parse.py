@@ -252,41 +252,6 @@ def test_an_error_in_csv_names_its_path_and_line(content: str, arguments: Any, t
     assert "on ('1', <StringIO>)" in caught.value.__notes__[0]
 
 
-WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"skip_lines": -1}, ValueError, "skip_lines must be at least 0, and is -1"),
-    ({"skip_lines": 1.5}, TypeError, "must be a whole number"),
-    ({"encoding": "utf-9"}, LookupError, "unknown encoding: utf-9"),
-    ({"errors": "forgive"}, LookupError, "unknown error handler name 'forgive'"),
-    ({"on_error": ps.Retry(2)}, ValueError, "on_error cannot be a Retry here"),
-]
-WRONG_FOR_CSV: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"delimeter": ";"}, TypeError, "delimeter"),
-    ({"delimiter": "ab"}, TypeError, "delimiter"),
-    ({"dialect": "lotus"}, csv.Error, "unknown dialect"),
-    ({"quoting": 17}, TypeError, "quoting"),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "error", "keyword"),
-    [
-        *(("readlines", *wrong) for wrong in WRONG),
-        *((name, *wrong) for name in ("parse_csv", "parse_csv_as_dict") for wrong in (*WRONG, *WRONG_FOR_CSV)),
-        ("parse_csv", {"fieldnames": ["a"]}, TypeError, "fieldnames"),
-        ("parse_json_files", {"parse_flaot": str}, TypeError, "parse_flaot"),
-        ("parse_json_files", {"on_error": ps.Retry(2)}, ValueError, "on_error cannot be a Retry"),
-        ("parse_json", {"parse": int}, TypeError, "unexpected keyword argument 'parse'"),
-        ("parse_json", {"on_error": ps.Retry(1)}, ValueError, "on_error cannot be a Retry"),
-        ("lines_to_paragraphs", {"joiner": None}, TypeError, "joiner must be a function"),
-    ],
-)
-def test_wrong_arguments_raise_at_construction(
-    name: str, arguments: dict[str, Any], error: type[Exception], keyword: str
-) -> None:
-    with pytest.raises(error, match=keyword):
-        getattr(streams(""), name)(**arguments)
-
-
 # JSON
 
 

@@ -87,11 +87,6 @@ def test_an_error_comes_in_its_turn_with_its_note():
     assert caught.value.__notes__ == ["penstock: raised in Mapper(<lambda>), on 3"]
 
 
-def test_a_wrong_buffer_size_raises_at_construction():
-    with pytest.raises(ValueError, match="buffer_size must be at least 1"):
-        numbers([]).prefetch(0)
-
-
 def test_an_error_of_the_pass_before_does_not_come_again():
     failing = [True]
     dp = numbers(range(3)).map(lambda x: 1 // (1 - failing[0] * (x == 1))).prefetch(5)

@@ -80,30 +80,6 @@ def test_rounded_whole_numbers_are_not_left_to_chance(weights: tuple[float, ...]
     assert [*map(len, groups)] == [round(weight * n) for weight in weights]
 
 
-FEWER: Any = IterableWrapper(range(11)).filter(bool)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: split(weights={}), ValueError, "weights must be a dict"),
-        (lambda: split(weights={"a": 0}), ValueError, "weights must be a dict"),
-        (lambda: split(weights={"a": 1, "b": -1}), ValueError, "weights must be a dict"),
-        (lambda: split(target="tset"), KeyError, "target must be one of the groups .*'train'.* is 'tset'"),
-        (lambda: split(total_length=-1), ValueError, "total_length must be at least 0, and is -1"),
-        (lambda: split(seed=b"0"), TypeError, "a seed must be a number or text, and is b'0'"),
-        (lambda: split()[0].override_seed([1]), TypeError, "a seed must be a number or text"),
-        (lambda: split(seed=None), ValueError, "random_split needs a seed: without one, another run would"),
-        (lambda: FEWER.random_split(WEIGHTS, 0), TypeError, "needs total_length"),
-        (lambda: list(FEWER.random_split({"a": 8}, 0, 8)[0]), ValueError, "gives more than 8 items, which is its tot"),
-        (lambda: len(split(11)[0]), TypeError, "random, unless its weights"),
-    ],
-)
-def test_what_cannot_be_split_is_an_error(make: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        make()
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_source_in_random_order_is_warned_of() -> None:
     ps.iter.Sampler("abc").random_split(WEIGHTS, 0)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import random
 import struct
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -222,12 +221,6 @@ def test_a_compressed_file_without_a_program_is_an_error(monkeypatch: pytest.Mon
 def test_a_name_that_leads_out_of_the_archive_is_an_error(pack: Any, name: str) -> None:
     with pytest.raises(ValueError, match="which is no name within it"):
         contents(load(pack({"good": b"g", name: b"evil"})))
-
-
-def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rarfile", None)
-    with pytest.raises(ImportError, match=r'pip install "penstock\[rar\]"'):
-        IterableWrapper([]).load_from_rar()
 
 
 # Length, resuming, and what is left out

@@ -122,8 +122,6 @@ def test_options_of_text_formats_are_those_of_pyarrow(tmp_path: Path) -> None:
         explicit_schema=explicit, unexpected_field_behavior="ignore"
     )
     assert rows(json_dp) == [{"id": 0}]
-    with pytest.raises(TypeError, match="there is no option 'sep': the options are .*delimiter"):
-        IterableWrapper([]).read_csv(sep=";")
 
 
 def test_streams_of_arrow_are_read_as_files_are(tmp_path: Path) -> None:
@@ -399,23 +397,6 @@ def test_text_that_failed_once_is_read_on_from_where_it_failed(tmp_path: Path, m
     dp = reader("csv", [write(tmp_path / "a.csv", table(200))], on_error=ps.Retry(1, backoff=0))
     assert rows(dp) == table(200).to_pylist()
     assert dp.stats()["read_csv"]["retried"] == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"columns": "id"}, TypeError, "columns must be a list of names"),
-        ({"columns": ["id", "id"]}, ValueError, "columns has a name twice"),
-        ({"filter": "id >"}, ValueError, "cannot be read"),
-        ({"batch_size": 0}, ValueError, "batch_size"),
-        ({"prefetch": 0}, ValueError, "prefetch"),
-        ({"on_error": "ignore"}, ValueError, "on_error"),
-        ({"unify": "yes"}, TypeError, "unify must be True, False or a pyarrow.Schema"),
-    ],
-)
-def test_wrong_arguments_raise_at_once(arguments: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        IterableWrapper([]).read_parquet(**arguments)
 
 
 @pytest.mark.parametrize(

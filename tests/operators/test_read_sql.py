@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
@@ -252,12 +251,6 @@ def test_an_error_of_the_database_names_the_rows(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table: orders") as found:
         list(read)
     assert "on Fragment(url='the rows with id < 5')" in str(found.value.__notes__)
-
-
-def test_a_missing_driver_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
-    with pytest.raises(ImportError, match=r'adbc_driver_postgresql is needed for this: pip install "penstock\[sql\]"'):
-        ps.read_sql("SELECT 1", "postgresql://host/db")
 
 
 def test_the_text_of_a_chain_has_no_password() -> None:

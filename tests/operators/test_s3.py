@@ -279,24 +279,6 @@ def test_out_of_order_the_rest_comes_after_resuming(shelf: Shelf) -> None:
         assert sorted([*first, *((url, stream.read()) for url, stream in resumed)]) == expected_of(urls, 10)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "keyword"),
-    [
-        (lambda dp: dp.load_files_by_s3(workers=0), ValueError, "workers"),
-        (lambda dp: dp.load_files_by_s3(max_bytes=0), ValueError, "max_bytes"),
-        (lambda dp: dp.load_files_by_s3(request_timeout_ms=0), ValueError, "request_timeout_ms must be milliseconds"),
-        (lambda dp: dp.list_files_by_s3(request_timeout_ms=-2), ValueError, "request_timeout_ms must be milliseconds"),
-        (lambda dp: dp.list_files_by_s3(length=-2), ValueError, "length must be"),
-        (lambda dp: len(dp.list_files_by_s3()), TypeError, "give length="),
-        (lambda dp: list(dp.list_files_by_s3()), ValueError, "begin with s3://: list_files_by_fsspec lists"),
-        (lambda dp: list(dp.map(len).load_files_by_s3()), TypeError, "a path must be a string"),
-    ],
-)
-def test_wrong_arguments_and_items_are_errors(make: Any, error: type[Exception], keyword: str) -> None:
-    with pytest.raises(error, match=keyword):
-        make(IterableWrapper(["gs://lists/a"]))
-
-
 def test_local_files_are_loaded_too(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one")
     urls = [str(tmp_path / "a"), f"file://{tmp_path}/a"]

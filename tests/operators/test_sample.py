@@ -133,15 +133,3 @@ def test_a_stream_without_known_places_is_not_split(make: Any, told: str, files:
     for part in make(files).train_test_split(0.5):
         with pytest.raises(ValueError, match=told):
             list(part)
-
-
-@pytest.mark.parametrize(
-    ("method", "wrong"),
-    [
-        *(("limit", n) for n in (-1, 1.5)),
-        *(("random_sample", fraction) for fraction in (-0.1, "0.5", True, 20, float("nan"))),
-    ],
-)
-def test_limits_are_numbers_and_fractions_shares(method: str, wrong: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="limit" if method == "limit" else "fraction must be"):
-        getattr(IterableWrapper([]), method)(wrong)

@@ -336,11 +336,7 @@ def test_an_object_that_cannot_be_reached_is_an_error_of_all_readers(
                         list(reading)
 
 
-def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="kind must be one of 'parquet'.* 'text', and is 'tar'"):
-        IterableWrapper(["a"]).shard_files("tar")
-    with pytest.raises(ValueError, match="min_bytes"):
-        IterableWrapper(["a"]).shard_files("csv", min_bytes=0)
+def test_a_part_of_files_has_no_length() -> None:
     dp = IterableWrapper(["a"]).shard_files("csv")
     dp.apply_sharding(2, 0)
     with pytest.raises(TypeError, match="no length"):

@@ -72,33 +72,6 @@ def test_a_state_of_another_part_is_refused(parts, part, message):
     assert list(running) == list(range(2, 20, 2))
 
 
-def applied_at_two_levels():
-    dp = numbers(range(6)).sharding_filter()
-    dp.apply_sharding(2, 0)
-    dp.apply_sharding(2, 0, LEVELS.DISTRIBUTED)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "keyword"),
-    [
-        (applied_at_two_levels, RuntimeError, "level by level"),
-        (lambda: numbers([]).sharding_filter().apply_sharding(2, -1), ValueError, "instance_id must be in 0 … 1"),
-        (lambda: numbers([]).sharding_filter().apply_sharding(2, 2), ValueError, "instance_id must be in 0 … 1"),
-        (lambda: numbers([]).sharding_round_robin_dispatch(None), NotImplementedError, "use sharding_filter"),
-        (
-            lambda: numbers([]).sharding_round_robin_dispatch(LEVELS.DISTRIBUTED),
-            NotImplementedError,
-            "for ranks and all other levels use sharding_filter",
-        ),
-        (lambda: list(numbers(["x-{5..3}"]).shard_expand()), ValueError, r"\{5\.\.3\} is backwards: write it as"),
-        (lambda: list(numbers([3]).shard_expand()), TypeError, "names are strings, and this is of type int"),
-    ],
-)
-def test_wrong_levels_parts_and_names_are_errors(make, error, keyword):
-    with pytest.raises(error, match=keyword):
-        make()
-
-
 def test_a_point_that_keeps_one_level_refuses_two():
     class Mine(ps.IterDataPipe):
         def __init__(self, source):

@@ -205,14 +205,6 @@ def test_a_mix_ends_before_a_source_would_have_to_give_more() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("weights", "error"), [([1], ValueError), ([1, 0], ValueError), ([1, float("inf")], ValueError), (3, TypeError)]
-)
-def test_weights_that_mean_nothing(weights: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="weights"):
-        SequenceWrapper("a").mix(SequenceWrapper("b"), weights=weights)
-
-
 # Resuming
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -85,26 +85,6 @@ def test_data_sets_of_torch_are_read_by_index_or_iterated() -> None:
     dp.apply_sharding(2, 1)
     assert list(dp) == [1, 9]
     assert squares.read == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "text"),
-    [
-        (lambda: from_items(3), TypeError, "needs an iterable"),  # type: ignore[arg-type]
-        (lambda: from_arrow(3), TypeError, "from_arrow takes pyarrow tables and record batches"),
-        (lambda: from_pandas(3), TypeError, "from_pandas takes pandas data frames"),  # type: ignore[arg-type]
-        (lambda: from_pandas(pd.DataFrame({"x": [1, "a"]})), ValueError, "column 'x', row 1: "),
-        (lambda: from_numpy([[1, 2]]), TypeError, "from_numpy takes arrays, and column 'data' is a list"),  # type: ignore[list-item]
-        (lambda: from_numpy(np.ones(2, complex)), TypeError, "column 'data': "),
-        (lambda: from_numpy({"x": np.ones(1), "y": np.ones(2)}), ValueError, "'x' has 1, 'y' has 2"),
-        (lambda: from_torch(3), TypeError, "needs a sequence"),  # type: ignore[arg-type]
-        (lambda: from_arrow(pa.table({"x": [1]}), 0), ValueError, "n must be"),
-        (lambda: list(from_arrow([pa.table({"x": [1]}), pa.table({"x": ["a"]})])), ValueError, "different schemas"),
-    ],
-)
-def test_what_is_no_source_raises_at_once(make: Callable[[], Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        make()
 
 
 def test_pandas_is_needed_for_its_frames_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -152,13 +151,6 @@ def test_a_version_that_is_not_there_is_named(tables: LakeTables) -> None:
     tables.of_numbers(range(2))
     with pytest.raises((ValueError, FileNotFoundError), match="(version|snapshot) 77.* there (is none|never was)"):
         list(tables.read(77))
-
-
-@pytest.mark.parametrize(("kind", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg"), ("lance", "lance")])
-def test_a_missing_library_says_how_to_install_it(kind: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf'{module} is needed for this: pip install "penstock\[{kind}\]"'):
-        getattr(ps, f"read_{kind}")("table")
 
 
 def test_a_state_of_another_table_is_refused(tables: LakeTables, tmp_path: Path) -> None:

@@ -206,22 +206,11 @@ def test_a_tar_that_was_replaced_by_one_of_the_same_size_is_an_error(tmp_path: P
             dp[key]
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda urls: TarReader("a.tar"), TypeError, "urls must be a sequence of URLs"),
-        (lambda urls: TarReader(urls, workers=0), ValueError, "workers"),
-        (lambda urls: TarReader(urls, on_error="skip"), ValueError, "cannot be left out"),
-        (lambda urls: TarReader([3])[0], TypeError, "path must be a string"),
-        (lambda urls: TarReader(urls)[9], IndexError, "there are 9 samples, and index 9 is out of range"),
-        (lambda urls: TarReader(urls).__getitems__([0, -10]), IndexError, "index -10"),
-        (lambda urls: TarReader([*urls, "missing.tar"])[0], FileNotFoundError, "missing.tar"),
-        (lambda urls: TarReader(["pipe:cat a.tar"])[0], ValueError, "allow_commands"),
-    ],
-)
-def test_wrong_arguments_and_indices_are_errors(urls: list[str], make: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        make(urls)
+def test_an_index_beyond_the_end_is_an_error(urls: list[str]) -> None:
+    with pytest.raises(IndexError, match="there are 9 samples, and index 9 is out of range"):
+        TarReader(urls)[9]
+    with pytest.raises(IndexError, match="index -10"):
+        TarReader(urls).__getitems__([0, -10])
 
 
 def test_it_holds_the_laws(urls: list[str]) -> None:

@@ -168,24 +168,6 @@ def test_threads_take_what_thread_pool_executor_takes():
     assert made == [7]
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "message"),
-    [
-        *((method, {"fn": 3}, TypeError, "fn must be a function") for method in METHODS),
-        *(
-            (method, {"fn": abs, name: 0}, ValueError, f"{name} must be at least 1")
-            for method in METHODS
-            for name in NAMES[method]
-        ),
-        *((method, {"fn": abs, "output_col": 1}, ValueError, "output_col needs an input_col") for method in METHODS),
-        ("threadpool_map", {"fn": abs, "threads": 3}, TypeError, "threadpool_map has no parameter 'threads'"),
-    ],
-)
-def test_wrong_arguments_raise_at_construction(method, arguments, error, message):
-    with pytest.raises(error, match=message):
-        getattr(numbers([]), method)(**arguments)
-
-
 # errors
 
 

@@ -9,7 +9,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from fault_proxy import FaultProxy
 from penstock.pipes.columns.rows_or_batches import may_be_batch
 from penstock.pipes.columns.tensors import tensor_of
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import SHARDING_PRIORITIES
 from penstock.testing import check_operator
 from resuming import passed_on
 from s3 import S3Server, uploads_under_way
@@ -481,34 +479,6 @@ def test_what_repeats_is_written_once_but_not_among_floats(tmp_path: Path) -> No
 
 
 # Arguments and failures
-
-
-DISPATCHED = IterableWrapper([]).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "keyword"),
-    [
-        (lambda: writing([], "x", "csv", 0), ValueError, "rows_per_file must be"),
-        (lambda: writing([], "x", "parquet", 3, compression="fast"), ValueError, "compression must be one"),
-        (lambda: writing([], "x", "npy", 3), ValueError, "an .npy file has one array, which column names"),
-        (lambda: writing([], "x", "npz", 3, column="id"), ValueError, "and an .npz file all"),
-        (lambda: writing(DISPATCHED.map(dict), "x", "csv", 1), ValueError, "divide the stream by sharding_filter"),
-        *(
-            (
-                partial(IterableWrapper([]).write_csv, template),
-                ValueError,
-                r"url_template must .*'.*\{shard:06d\}\.csv'",
-            )
-            for template in ("train-{shard}", "train.csv", "{shard}{shard}.csv", "{x}.csv")
-        ),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(
-    make: Callable[[], Any], error: type[Exception], keyword: str
-) -> None:
-    with pytest.raises(error, match=keyword):
-        make()
 
 
 def failing_at(number: int) -> Callable[[Any], Any]:

@@ -9,7 +9,6 @@ import os
 import pickle
 import tarfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from PIL import Image
 
 import penstock as ps
 from penstock import MultiProcessingReadingService
-from penstock.pipes.iter import IterableWrapper, TarWriter
+from penstock.pipes.iter import IterableWrapper
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
 from resuming import assert_resumes_everywhere
 
@@ -254,38 +253,6 @@ def test_shards_can_be_divided_anew(tmp_path: Path) -> None:
     small = [url for url, _ in members.webdataset(with_url=True).write_tar(f"{tmp_path}/small/{{shard}}.tar", 2)]
     assert samples_of(*small) == SAMPLES
     assert len(small) == 4
-
-
-class OwnFilter(ps.IterDataPipe[Any]):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def apply_sharding(self, num_of_instances: int, instance_id: int) -> None:
-        pass
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.source
-
-
-TEMPLATES = ["", "a.tar", "{shard}.tar.gz", "{}.tar", "{part}-{shard}.tar", "{shard.tar"]
-TEMPLATES += ["{shard.real}.tar", "{shard}{shard}.tar", "{shard!r}.tar", "{shard:.0s}.tar", "{shard:06q}.tar"]
-TEMPLATES += ["{shard:x}.tar", "{shard:,}.tar", "{shard:6}.tar"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "keyword"),
-    [
-        *(({"url_template": template}, ValueError, "must have the number of a shard once") for template in TEMPLATES),
-        ({"url_template": 3}, TypeError, "a path must be a string"),
-        ({"samples_per_shard": 0}, ValueError, "samples_per_shard"),
-        ({"max_bytes": 0}, ValueError, "max_bytes"),
-        ({"on_error": ps.Retry(2)}, ValueError, "on_error cannot be a Retry"),
-        ({"source": OwnFilter(IterableWrapper([])).map(str)}, ValueError, "divide the stream by sharding_filter"),
-    ],
-)
-def test_wrong_arguments_raise_at_construction(arguments: dict[str, Any], error: type[Exception], keyword: str) -> None:
-    with pytest.raises(error, match=keyword):
-        TarWriter(**{"source": IterableWrapper([]), "url_template": "{shard}.tar", **arguments})
 
 
 # The size of shards

@@ -132,27 +132,6 @@ def test_what_no_other_attempt_would_change_is_not_tried_again(refs: Any, messag
             list(joined(numbers(1, 3), refs, on_error=on_error))
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "message"),
-    [
-        ("zip_with_iter", (numbers(1), 3), TypeError, "key_fn must be a function"),
-        ("zip_with_iter", (numbers(1), int, 3), TypeError, "ref_key_fn must be a function"),
-        ("zip_with_iter", (numbers(1), int, int, False, 10, str.upper), ValueError, "merge_fn will be called with 2"),
-        ("zip_with_iter", (numbers(1), int, int, False, 0), ValueError, "buffer_size must be at least 1"),
-        ("zip_with_iter", (SequenceWrapper("ab"), int), TypeError, r"sources\[1\] is of type SequenceWrapper"),
-        ("zip_with_map", ({1: "a"}, int), TypeError, "map_datapipe must be a map-style pipe, .* dict: wrap it"),
-        ("zip_with_map", (numbers(1), int), TypeError, "must be a map-style pipe, and is of type IterableWrapper"),
-        ("zip_with_map", (SequenceWrapper("a"), None), TypeError, "key_fn must be a function"),
-        ("zip_with_map", (SequenceWrapper("a"), int, len), ValueError, "merge_fn will be called with 2 arguments"),
-    ],
-)
-def test_wrong_arguments_are_errors_at_construction(
-    method: str, arguments: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        getattr(numbers(1), method)(*arguments)
-
-
 # zip_with_map
 
 
