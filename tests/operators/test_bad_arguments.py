@@ -228,7 +228,7 @@ ITEMS: list[Refused] = [
     (lambda dp: dp.sharding_round_robin_dispatch(None), NotImplementedError, "use sharding_filter"),
     (lambda dp: dp.sharding_round_robin_dispatch(LEVELS.DISTRIBUTED), NotImplementedError, "for ranks and all other"),
     (lambda dp: dp.in_memory_cache(-1), ValueError, "size must be in megabytes"),
-    (lambda dp: dp.in_memory_cache("1"), TypeError, ""),
+    (lambda dp: dp.in_memory_cache("1"), TypeError, "size must be a number"),
     (lambda dp: dp.enumerate("3"), TypeError, "starting_index"),
 ]
 

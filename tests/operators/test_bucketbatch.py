@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import DataChunk, Throttle
-from resuming import ALWAYS, assert_resumes_everywhere
+from resuming import ALWAYS
 
 
 def numbers(n: int) -> Any:
@@ -166,11 +166,6 @@ def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end(
 
 
 # resuming
-
-
-def test_buckets_that_leave_items_out_resume_after_every_item() -> None:
-    assert_resumes_everywhere(lambda: words(*LENGTHS).max_token_bucketize(8, min_len=2, on_error="skip"))
-    assert_resumes_everywhere(lambda: words(*LENGTHS).bucket_by_length([3, 5], [1, 2, 3]))
 
 
 def test_a_resumed_bucketbatch_reads_no_pool_that_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,15 +50,12 @@ class AgainItself(ps.IterDataPipe[Any]):
 
 
 CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "zip_longest of torch's": lambda: numbers(1).zip_longest(TorchIterableWrapper("abc")),
     "concat of one pipe three times": one_pipe_three_times,
     "itself, through a step, then itself": lambda: (lambda dp: dp.concat(dp.map(str), dp))(shuffled(3)),
     "through a step, then itself, twice": lambda: (lambda dp: dp.map(str).concat(dp).cycle(2))(shuffled(3)),
     "through two ways, then itself": lambda: (lambda dp: dp.map(str).batch(2).concat(dp.filter(bool), dp))(shuffled(3)),
     "through an operator that reads it again": lambda: AgainItself(shuffled(4)),
     "through two steps": lambda: (lambda dp: dp.map(str).concat(dp.map(float)))(shuffled(3)),
-    "mux_longest": lambda: numbers(2).mux_longest(shuffled(5, 10), numbers(0), numbers(3, 20)),
-    "mux_longest of torch's": lambda: numbers(1).mux_longest(TorchIterableWrapper("abc")),
 }
 
 

@@ -8,7 +8,6 @@ import torch
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere
 
 
 def odd(x: int) -> bool:
@@ -137,8 +136,7 @@ def test_only_the_given_errors_end_a_stream() -> None:
     assert dp.until_error().stats() == {}
 
 
-def test_a_stream_that_ended_at_an_error_resumes_there() -> None:
-    assert_resumes_everywhere(lambda: IterableWrapper([1, 2, 0, 3]).map(reciprocal).until_error())
+def test_a_stream_that_ended_at_an_error_counts_it() -> None:
     dp = IterableWrapper([1, 0, 2]).map(reciprocal).until_error()
     assert list(dp) == [6]
     assert dp.stats()["until_error"]["skipped"] == 1

@@ -14,7 +14,6 @@ import torch
 
 import penstock as ps
 from models import FailsAt, Net, Scaler, tensors
-from resuming import assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(50)
 
@@ -224,16 +223,6 @@ def test_the_death_of_a_worker_says_how_and_on_which_item():
 
 
 # resuming
-
-
-def test_resuming_is_exact_in_batches_of_tensors():
-    def make():
-        source = numbers([tensors(n * 3, 3) for n in range(2)])
-        pool = source.map_pool(Net, workers=1, batch_size=2, batched=True, engine="threads")
-        return pool.map(lambda batch: batch["id"].tolist())
-
-    assert list(make()) == [[0, 1], [2, 3], [4, 5]]
-    assert_resumes_everywhere(make, passes=2)
 
 
 def test_models_of_threads_are_gone_with_their_pipe_and_do_not_travel():

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 from penstock.pipes.iter import IterableWrapper, Mixer, SampleMultiplexer
-from resuming import assert_resumes_everywhere, passed_on
+from resuming import passed_on
 
 
 def items(letter: str, n: int) -> Any:
@@ -23,26 +21,6 @@ def items(letter: str, n: int) -> Any:
 
 def shuffled(letter: str, n: int) -> Any:
     return items(letter, n).shuffle(buffer_size=3).set_seed(5)
-
-
-CHAINS: dict[str, Callable[[], Any]] = {
-    "mix with empty ones": lambda: items("a", 0).mix(shuffled("b", 4), items("c", 0)).set_seed(2),
-    "mix until the shortest": lambda: (
-        shuffled("a", 6).mix(items("b", 2), weights=[0.1, 0.2], until="shortest").set_seed(1)
-    ),
-    "mix with an endless one": lambda: items("a", 4).mix(shuffled("b", 2).cycle(), until="shortest").set_seed(3),
-    "mix of torch's": lambda: items("a", 3).mix(TorchIterableWrapper("bcd"), weights=[1, 4]).set_seed(1),
-    "mix that nobody seeded": lambda: items("a", 4).mix(items("b", 3)),
-}
-
-
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_a_mix_resumes_after_every_item(make: Callable[[], Any]) -> None:
-    def made() -> Any:
-        torch.manual_seed(0)
-        return make()
-
-    assert_resumes_everywhere(made)
 
 
 def test_an_endless_mix_resumes_after_every_item() -> None:

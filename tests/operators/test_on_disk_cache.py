@@ -188,17 +188,6 @@ def always_missing(folder, items):
     return cached(folder, items, cache={"extra_check_fn": lambda path: False})
 
 
-@pytest.mark.parametrize("make", [cached, always_missing])
-@pytest.mark.parametrize("fresh", [False, True], ids=["one folder", "a folder for each chain"])
-def test_resumes_with_the_same_paths_in_order(tmp_path, make, fresh):
-    def chain():
-        folder = tmp_path / str(len([*tmp_path.iterdir()]) if fresh else 0)
-        folder.mkdir(exist_ok=True)
-        return make(folder, IterableWrapper(range(4)).shuffle().set_seed(1)).map(os.path.basename)
-
-    assert_resumes_everywhere(chain)
-
-
 def test_resumes_among_the_files_of_one_item(tmp_path):
     def steps(missing, path_of):
         return missing.flatmap(lambda item: [(path_of(f"{item}-{part}"), b"") for part in range(item % 3)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,12 @@ import torch
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere
 
 
 def documents(*lengths: int) -> Any:
     """Sequences of such lengths, with the tokens 1, 2, 3, … counted through them all."""
     ends = np.cumsum([1, *lengths]).tolist()
     return IterableWrapper([[*range(start, end)] for start, end in itertools.pairwise(ends)])
-
-
-def shuffled(dp: Any) -> Any:
-    return dp.shuffle(buffer_size=3).set_seed(4)
 
 
 LENGTHS = (3, 2, 6, 1, 0, 4, 4, 5, 1, 2)
@@ -407,36 +401,3 @@ def test_batches_are_packed_by_their_rows() -> None:
     tokens = texts.map_batches(lambda batch: {"tokens": [[*map(len, text.split())] for text in batch["text"]]}, 64)
     [pack] = tokens.rows().pack(4)
     assert (pack["tokens"], pack["document_ids"]) == ([3, 3, 5, 4], [1, 1, 1, 2])
-
-
-# Resuming
-
-
-CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
-    "greedy": lambda: shuffled(documents(*LENGTHS)).pack(4),
-    "greedy, long ones": lambda: documents(25, 3, 11).pack(4),
-    "greedy without the last": lambda: shuffled(documents(*LENGTHS, 1)).pack(4, drop_last=True),
-    "greedy, whole packs": lambda: documents(4, 8, 4).pack(4),
-    "greedy of one-to-many": lambda: IterableWrapper([3, 4]).flatmap(lambda n: [[n] * n] * n).pack(5),
-    "greedy with bos and eos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(4, bos=-1, eos=-2),
-    "greedy, each pack with bos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(3, bos=-1, eos=-2, repeat_bos=True),
-    "splitting, each pack with bos": lambda: shuffled(documents(5, 2, 0, 9, 1)).pack(
-        3, "first_fit", overlong="split", bos=-1, repeat_bos=True
-    ),
-    "best fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "best_fit", buffer_size=2),
-    "best fit, splitting": lambda: shuffled(documents(*LENGTHS, 25)).pack(3, "best_fit", overlong="split"),
-    "first fit": lambda: shuffled(documents(*LENGTHS)).pack(6, "first_fit", buffer_size=2),
-    "first fit, splitting": lambda: shuffled(documents(*LENGTHS, 25)).pack(3, "first_fit", overlong="split"),
-    "two lengths": lambda: shuffled(IterableWrapper(translations(*itertools.pairwise(LENGTHS)))).pack(
-        {"inputs": 7, "targets": 6}, "first_fit", buffer_size=2
-    ),
-    "two lengths, best fit": lambda: shuffled(IterableWrapper(translations(*itertools.pairwise(LENGTHS)))).pack(
-        {"inputs": 6, "targets": 4}, "best_fit", overlong="truncate", buffer_size=3
-    ),
-    "best fit, all at the end": lambda: documents(2, 2, 2, 2).pack(3, "best_fit"),
-}
-
-
-@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
-    assert_resumes_everywhere(make)

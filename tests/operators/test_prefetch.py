@@ -187,14 +187,6 @@ def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monke
     assert list(moved) == [3, 4, 5]
 
 
-def test_one_prefetch_after_another_resumes_after_every_item():
-    def make():
-        shuffled = numbers(range(4)).shuffle(buffer_size=3).set_seed(1)
-        return shuffled.prefetch(2).flatmap(lambda x: [x, x]).prefetch(9)
-
-    assert_resumes_everywhere(make, passes=2)
-
-
 @pytest.mark.parametrize("name", ["penstock-prefetch", "penstock-columns"])
 def test_an_interrupt_while_a_thread_is_being_started_leaves_no_thread(tmp_path, monkeypatch, name):
     start = threading.Thread.start

@@ -22,7 +22,7 @@ import penstock as ps
 from penstock.pipes.columns.files import ColumnFile
 from penstock.pipes.columns.origins import RowGroup
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere, passed_on
+from resuming import passed_on
 from s3 import S3Server
 
 KINDS = ["parquet", "csv", "json", "ipc", "orc"]
@@ -130,7 +130,6 @@ def test_streams_of_arrow_are_read_as_files_are(tmp_path: Path) -> None:
         writer.write_table(table(), max_chunksize=3)
     dp = reader("ipc", [str(path)], ["kind"], batch_size=2)
     assert rows(dp) == table().select(["kind"]).to_pylist()
-    assert_resumes_everywhere(lambda: reader("ipc", [str(path)], batch_size=2), passes=1)
 
 
 def test_a_local_ipc_file_is_not_copied(tmp_path: Path) -> None:
@@ -184,15 +183,6 @@ def test_on_resuming_whole_parts_are_passed_over(tmp_path: Path, kind: str, part
     parts_read.clear()
     assert rows(resumed) == table(60).slice(34).to_pylist()
     assert parts_read == [("1", 3), ("1", 4), *(("2", number) for number in range(5))]
-
-
-# Resuming
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_pass_with_a_filter_resumes_after_any_batch(tmp_path: Path, kind: str) -> None:
-    paths = [write(tmp_path / f"{n}.{kind}", table(9, n * 9), 4) for n in range(2)]
-    assert_resumes_everywhere(lambda: reader(kind, paths, filter="kind == 'a' and id != 4", batch_size=2), passes=2)
 
 
 # Differing files

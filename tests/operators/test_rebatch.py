@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, UserDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice, pairwise
 from typing import Any
 from unittest import mock
@@ -13,14 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import penstock as ps
 from penstock import IterDataPipe
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import Throttle
-from resuming import assert_resumes_everywhere, passed_on
+from resuming import passed_on
 
 KINDS = ["arrow", "tensors", "arrays"]
 
@@ -139,22 +137,6 @@ def test_what_is_no_column_batch_is_an_error() -> None:
         with pytest.raises(TypeError, match="column batches are needed.* and this is of type list") as raised:
             list(make(IterableWrapper([[1, 2]])))
         assert "[1, 2]" in raised.value.__notes__[0]
-
-
-@pytest.mark.parametrize(
-    ("step", "passes"),
-    [
-        pytest.param(lambda dp, n: dp.rebatch(n).map(ids), 1, id="rebatch"),
-        pytest.param(lambda dp, n: dp.rows().map(lambda row: row["text"]), 1, id="rows"),
-        pytest.param(lambda dp, n: dp.shuffle_rows(n).set_seed(3).map(ids), 2, id="shuffle_rows"),
-    ],
-)
-@settings(max_examples=25)
-@given(sizes=st.lists(st.integers(0, 6), max_size=8), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
-def test_all_resume_after_every_item(
-    step: Callable[..., Any], passes: int, sizes: list[int], n: int, kind: str
-) -> None:
-    assert_resumes_everywhere(lambda: step(source(sizes, kind), n), passes=passes)
 
 
 def test_resuming_reads_no_batch_before_the_one_with_the_next_row() -> None:

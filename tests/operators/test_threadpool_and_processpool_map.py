@@ -25,7 +25,7 @@ import penstock as ps
 import penstock.workers.threads as threads_of_a_pass
 from penstock.registry import Throttle
 from penstock.workers import calls
-from resuming import ALWAYS, NEVER, assert_resumes_everywhere
+from resuming import ALWAYS, NEVER
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -235,19 +235,6 @@ def test_attempts_are_made_again_and_counted_in_this_process(method, tmp_path):
 
 
 # resuming
-
-
-@pytest.mark.parametrize(("fn", "tasks"), [(abs, 1), (fails_at_odd, 3), (abs, 128)])
-def test_resuming_is_exact(fn, tasks):
-    assert_resumes_everywhere(
-        lambda: numbers(range(7)).threadpool_map(fn, scheduled_tasks=tasks, on_error="skip"), passes=2
-    )
-
-
-def test_resuming_with_processes_is_exact():
-    assert_resumes_everywhere(
-        lambda: numbers(range(3)).shuffle().set_seed(1).processpool_map(abs, workers=1, prefetch=2), passes=1
-    )
 
 
 @pytest.mark.parametrize("always_due", [True, False])

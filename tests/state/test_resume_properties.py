@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from chain_rules import ROOTS, STEPS
+from chain_rules import ANY, ITEM, ROOTS, STEPS
 from penstock.registry import apply_sharding, operators, seed_graph, walk
 from random_chains import EXCEPTIONS, Case, Drawer, build, chain_of, is_refused, is_unordered, shorter, text
 from resuming import as_json, from_json, snapshots
@@ -135,6 +135,30 @@ def test_any_chain_stopped_anywhere_twice_goes_on_exactly(seed: int) -> None:
         raise
     except Exception as error:
         raise AssertionError(f"it fails with check({shorter(case, fails)!r})") from error
+
+
+def alone(name: str, seed: int) -> Case:
+    """Draw a case of one step over few items in random order."""
+    generator = random.Random(f"{name} {seed}")
+    drawer, takes = Drawer(generator, elsewhere=False), STEPS[name].takes
+    source = [["numbers", generator.randint(0, 12)], ["shuffle", 3]]
+    kind = [["to", takes]] if takes not in (ANY, ITEM) else []
+    return Case(
+        [*source, *kind, drawer.step(name)],
+        epoch=seed % 2,
+        first=generator.randint(0, 13),
+        second=generator.randint(0, 5),
+        share=generator.choice([float("inf"), 1e-15]),
+    )
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_each_step_alone_goes_on_exactly(name: str) -> None:
+    for seed in range(4 if STEPS[name].slow else 12):
+        try:
+            check(case := alone(name, seed))
+        except Exception as error:
+            raise AssertionError(f"it fails with check({case!r})") from error
 
 
 @pytest.mark.parametrize("seed", range(max(CASES // 10, 1)))

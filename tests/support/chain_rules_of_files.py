@@ -471,9 +471,9 @@ def read_numpy(dp: Any, workers: int) -> Any:
     return dp.map(path_of("npy")).read_numpy(workers=workers).map(lambda batch: batch.rename_columns(["id"]))
 
 
-@step(small(1, 4), gives="columns", grows=3)
-def read_parquet(dp: Any, size: int) -> Any:
-    return dp.map(path_of("parquet")).read_parquet(batch_size=size)
+@step(small(1, 4), of(None, "text != '1' and id > 11"), gives="columns", grows=3)
+def read_parquet(dp: Any, size: int, condition: str | None) -> Any:
+    return dp.map(path_of("parquet")).read_parquet(batch_size=size, filter=condition)
 
 
 @step(flag, covers="iter.read_parquet", gives="columns", grows=3)
@@ -482,9 +482,9 @@ def files_of_unlike_schemas(dp: Any, divided: bool) -> Any:
     return (files.list_row_groups() if divided else files).read_parquet(unify=True)
 
 
-@step(small(1, 4), gives="columns", grows=3)
-def read_csv(dp: Any, size: int) -> Any:
-    return dp.map(path_of("csv")).read_csv(batch_size=size)
+@step(small(1, 4), of(None, "text != 1 and id > 11"), gives="columns", grows=3)
+def read_csv(dp: Any, size: int, condition: str | None) -> Any:
+    return dp.map(path_of("csv")).read_csv(batch_size=size, filter=condition)
 
 
 @step(small(1, 4), gives="columns", grows=3)

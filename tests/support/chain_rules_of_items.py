@@ -184,9 +184,14 @@ def flatmap(dp: Any, n: int) -> Any:
     return dp.flatmap(lambda item: [item] * (mark(item) % n))
 
 
+def parts_until_one_fails(item: Any) -> Iterator[Any]:
+    for part in range(mark(item) % 3):
+        yield some_fail([part, item])
+
+
 @step(small(1, 4), grows=2)
 def shuffled_flatmap(dp: Any, n: int) -> Any:
-    return dp.shuffled_flatmap(lambda item: [[part, item] for part in range(mark(item) % 3)], buffer_size=n)
+    return dp.shuffled_flatmap(parts_until_one_fails, buffer_size=n, on_error="skip")
 
 
 @step(gives=SAME, grows=2, covers="")
@@ -238,9 +243,10 @@ def columns_of_rows(dp: Any) -> Any:
     return dp.select_columns(["id"]).map(twin).drop_columns("id").rename_columns({"twin": "id"})
 
 
-@step(small(1, 6), small(1, 3), flag, gives=SAME)
-def threadpool_map(dp: Any, tasks: int, workers: int, slow: bool) -> Any:
-    return dp.threadpool_map(slowly if slow else as_it_is, scheduled_tasks=tasks, max_workers=workers)
+@step(small(1, 6), small(1, 3), of("slowly", "as_it_is", "some_fail"), gives=SAME)
+def threadpool_map(dp: Any, tasks: int, workers: int, how: str) -> Any:
+    fn = {"slowly": slowly, "as_it_is": as_it_is, "some_fail": some_fail}[how]
+    return dp.threadpool_map(fn, scheduled_tasks=tasks, max_workers=workers, on_error="skip")
 
 
 @step(small(1, 4), gives=SAME, slow=True, elsewhere=False)
@@ -254,14 +260,19 @@ def map_pool(dp: Any, batch: int | None, workers: int) -> Any:
     return dp.map_pool(lambda: as_it_is, workers=workers, batch_size=batch, engine="threads", batched=batched)
 
 
+@step(small(1, 3), takes="tensors", gives="tensors", grows=2, covers="iter.map_pool")
+def map_pool_of_batches(dp: Any, size: int) -> Any:
+    return dp.map_pool(lambda: as_it_is, workers=1, batch_size=size, engine="threads", batched=True)
+
+
 async def awaited(item: Any) -> Any:
     await asyncio.sleep(0)
-    return item
+    return some_fail(item)
 
 
-@step(small(1, 5), small(1, 4), gives=SAME)
-def async_map_batches(dp: Any, size: int, most: int) -> Any:
-    return dp.async_map_batches(awaited, batch_size=size, max_concurrency=most)
+@step(small(1, 5), small(1, 4), flag)
+def async_map_batches(dp: Any, size: int, most: int, flatten: bool) -> Any:
+    return dp.async_map_batches(awaited, batch_size=size, max_concurrency=most, flatten=flatten, on_error="skip")
 
 
 @step(small(1, 5), covers="iter.flatmap iter.map_batches")
@@ -401,18 +412,28 @@ def groupby(dp: Any, buffer: int, size: int | None, least: int | None, drop: boo
     return groups.map(list)
 
 
-@step(small(4, 9), small(2, 8), flag, gives="list")
-def max_token_bucketize(dp: Any, most: int, buffer: int, padded: bool) -> Any:
+@step(small(4, 9), small(2, 8), flag, of(0, 2), gives="list")
+def max_token_bucketize(dp: Any, most: int, buffer: int, padded: bool, least: int) -> Any:
     return dp.max_token_bucketize(
-        most, len_fn=lambda item: mark(item) % 4 + 1, buffer_size=buffer, include_padding=padded
+        most, len_fn=lambda item: mark(item) % 4 + 1, buffer_size=buffer, include_padding=padded, min_len=least
     )
 
 
-@step(small(3, 6), of("greedy", "first_fit", "best_fit"), small(1, 5), of("split", "truncate"), flag)
-def pack(dp: Any, length: int, method: str, buffer: int, overlong: str, repeat_bos: bool) -> Any:
-    tokens = dp.map(lambda item: [*range(mark(item) % 6)])
-    options = {"overlong": overlong, "buffer_size": buffer} if method != "greedy" else {}
-    return tokens.pack(length, method, bos=1 if repeat_bos else None, repeat_bos=repeat_bos, **options)
+@step(small(3, 6), of("greedy", "first_fit", "best_fit"), small(1, 5), of("split", "truncate"), flag, of(None, 2))
+def pack(dp: Any, length: int, method: str, buffer: int, overlong: str, repeat_bos: bool, eos: int | None) -> Any:
+    tokens = dp.map(lambda item: [*range(mark(item) % 12)])
+    options = {"drop_last": buffer > 3}
+    if method != "greedy":
+        options = {"overlong": overlong, "buffer_size": buffer}
+    return tokens.pack(length, method, bos=1 if repeat_bos else None, eos=eos, repeat_bos=repeat_bos, **options)
+
+
+@step(small(5, 7), small(3, 5), of("first_fit", "best_fit"), small(1, 3), covers="iter.flatmap iter.pack")
+def pack_pairs(dp: Any, first: int, second: int, method: str, buffer: int) -> Any:
+    pairs = dp.flatmap(  # so that nothing says that they have columns
+        lambda item: [{"inputs": [*range(mark(item) % 6)], "targets": [1] * (mark(item) % 4)}]
+    )
+    return pairs.pack({"inputs": first, "targets": second}, method, buffer_size=buffer)
 
 
 @step(small(1, 3))
@@ -469,10 +490,16 @@ def zip_with_iter(dp: Any, buffer: int, keep_key: bool) -> Any:
     )
 
 
-@step(flag)
-def zip_with_map(dp: Any, keep_key: bool) -> Any:
+@step(small(3, 9), covers="iter.zip_with_iter")
+def zip_with_iter_skipping(dp: Any, buffer: int) -> Any:
+    others = numbers_from(40).flatmap(lambda n: [n, n] if n % 5 == 0 else [n]).shuffle(buffer_size=buffer)
+    return dp.zip_with_iter(others, key_fn=lambda item: mark(item) % 50, ref_key_fn=as_it_is, on_error="skip")
+
+
+@step(flag, small(7, 9))
+def zip_with_map(dp: Any, keep_key: bool, keys: int) -> Any:
     letters = ps.map.SequenceWrapper("abcdefg")
-    return dp.zip_with_map(letters, key_fn=lambda item: mark(item) % 7, keep_key=keep_key)
+    return dp.zip_with_map(letters, key_fn=lambda item: mark(item) % keys, keep_key=keep_key, on_error="skip")
 
 
 @step(of(None, "left", "inner"))
