@@ -338,13 +338,6 @@ def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str) -> N
 # Arguments and resuming
 
 
-@pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_length_is_what_was_promised_and_else_unknown(kind: str) -> None:
-    assert len(loading(kind, [], length=4)) == 4
-    with pytest.raises(TypeError, match="give length="):
-        len(loading(kind, []))
-
-
 def test_resuming_does_not_read_again_what_was_handed_out(tmp_path: Path) -> None:
     content = zipped({name: name.encode() * 50 for name in "abc"}, zipfile.ZIP_STORED)
     path = tmp_path / "pack.zip"

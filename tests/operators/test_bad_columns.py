@@ -54,29 +54,6 @@ def model_that_fails() -> Callable[[Any], Any]:
     return fails_on_bad
 
 
-# Bad files
-
-
-def test_a_damaged_page_is_named_by_file_row_group_column_and_row(tmp_path: Path) -> None:
-    paths = files(tmp_path)
-    column = pq.read_metadata(paths[1]).row_group(1).column(0)
-    content = bytearray(Path(paths[1]).read_bytes())
-    start = column.data_page_offset
-    content[start : start + 20] = b"\xff" * 20
-    Path(paths[1]).write_bytes(content)
-    told = told_by(source(paths).read_parquet().to_tensors(), OSError)
-    assert "column 'id' cannot be read, from row 0 of the row group on\nin row group 1 of the file" in told
-    assert f"on {paths[1]!r}" in told
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json", "ipc", "orc"])
-def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / f"a.{kind}"
-    path.write_bytes(b'\x00\xff"{' * 100)
-    dp = getattr(source([str(path)]), f"read_{kind}")().to_tensors()
-    assert f", on {str(path)!r}" in told_by(dp, OSError if kind == "orc" else pa.ArrowInvalid)
-
-
 # Bad values
 
 
@@ -97,22 +74,6 @@ def test_a_value_that_makes_no_tensor_is_named_by_file_row_group_column_and_row(
     assert text in told
     # Of the row group's ten rows, four are in its second batch; the row of the error counts from the first of these.
     assert told.count(f"from rows 6 to 9 of row group 1 of {paths[1]!r}") == 1
-
-
-def test_a_missing_column_is_named_by_file_and_column(tmp_path: Path) -> None:
-    paths = files(tmp_path)
-    pq.write_table(pa.table({"id": [1]}), paths[1])
-    told = told_by(source(paths).read_parquet(columns=["pair"]), KeyError)
-    assert "the file has no column 'pair'" in told
-    assert f"on {paths[1]!r}" in told
-
-
-def test_an_overflow_where_files_are_unified_is_named_by_file_row_group_column_and_row(tmp_path: Path) -> None:
-    paths = files(tmp_path, id=300)
-    schema = pa.schema([("id", pa.uint8()), ("pair", pa.list_(pa.int64()))])
-    told = told_by(source(paths).read_parquet(unify=schema), pa.ArrowInvalid)
-    assert "column 'id' is int64, and cannot become uint8: row 7 fails\nin row group 1 of the file" in told
-    assert f"on {paths[1]!r}" in told
 
 
 # Functions that fail

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.pipes.iter import Batcher, IterableWrapper
+from penstock.pipes.iter import IterableWrapper
 from penstock.registry import DataChunk
-from resuming import assert_resumes_everywhere
 
 # batch
 
@@ -152,18 +149,3 @@ def test_items_whose_key_fails_are_named_or_skipped_and_counted(
     dp = source.groupby(key_fn, on_error="skip")
     assert list(dp) == [[1, 1], [2]]
     assert dp.stats()["groupby"]["skipped"] == 1
-
-
-def test_a_state_of_groupby_holds_numbers_and_no_items() -> None:
-    dp = IterableWrapper(["secret", "b", "b"]).groupby(itself, group_size=2)
-    assert next(iter(dp)) == ["b", "b"]
-    assert "secret" not in json.dumps(dp.state_dict())
-
-
-# resuming
-
-
-def test_batches_of_torchs_and_groups_that_skip_resume_after_every_item() -> None:
-    assert_resumes_everywhere(lambda: Batcher(TorchIterableWrapper(range(7)), 3))
-    items = [0, "x", 1, 0, "y", 0, 1, 2]
-    assert_resumes_everywhere(lambda: IterableWrapper(items).groupby(int, group_size=2, on_error="skip"))

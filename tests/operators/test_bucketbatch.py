@@ -186,8 +186,12 @@ def test_a_resumed_bucketbatch_reads_no_pool_that_it_is_done_with(monkeypatch: p
 
 @pytest.mark.parametrize(
     "make",
-    [lambda dp: dp.max_token_bucketize(7, buffer_size=2), lambda dp: dp.bucket_by_length([7], 2)],
-    ids=["max_token_bucketize", "bucket_by_length"],
+    [
+        lambda dp: dp.max_token_bucketize(7, buffer_size=2),
+        lambda dp: dp.bucket_by_length([7], 2),
+        lambda dp: dp.groupby(len, group_size=2),
+    ],
+    ids=["max_token_bucketize", "bucket_by_length", "groupby"],
 )
 def test_a_state_holds_numbers_and_no_items(make: Callable[[Any], Any]) -> None:
     dp = make(IterableWrapper(["payload", "a", "bb", "c", "d", "eeeee", "ffffff"]))

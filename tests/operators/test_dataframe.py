@@ -262,17 +262,3 @@ def test_a_row_group_is_read_when_it_is_asked_for_and_not_again_on_resuming(
     resumed.load_state_dict(state)
     assert [each["id"][0].as_py() for each in resumed] == [2, 0, 1, 2]
     assert groups_read == [2, 0, 1, 2]
-
-
-def test_the_file_is_closed_when_the_pass_ends_or_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[bool] = []
-    right = pq.ParquetFile.close
-    monkeypatch.setattr(pq.ParquetFile, "close", lambda self, **how: (closed.append(True), right(self, **how))[1])
-    dp = IterableWrapper([written(tmp_path / "a.parquet")]).load_parquet_as_df()
-    iterator: Any = iter(dp)
-    next(iterator)
-    assert closed == []
-    iterator.close()
-    assert closed == [True]
-    list(dp)
-    assert closed == [True, True]

@@ -71,13 +71,6 @@ def test_header_yields_the_first_items_and_pulls_no_more(limit: int, expected: l
     assert len(dp) == len(expected)
 
 
-def test_header_of_a_shuffled_source_gives_others_in_each_pass_and_never_one_twice() -> None:
-    dp = IterableWrapper(range(100)).shuffle().set_seed(0).header(5)
-    passes = [list(dp) for _ in range(20)]
-    assert all(len({*items}) == 5 for items in passes)
-    assert len({item for items in passes for item in items}) > 50
-
-
 def test_header_has_a_limit_of_ten_or_none() -> None:
     assert len(list(IterableWrapper(range(20)).header())) == 10
     assert list(IterableWrapper(range(20)).header(None)) == list(range(20))
@@ -141,9 +134,3 @@ def test_a_stream_that_ended_at_an_error_counts_it() -> None:
     assert list(dp) == [6]
     assert dp.stats()["until_error"]["skipped"] == 1
     assert "ZeroDivisionError: division by zero" in dp.stats()["until_error"]["last_errors"][0]
-
-
-def test_each_shard_ends_by_itself() -> None:
-    dp = IterableWrapper([1, 1, 0, 2, 3, 3]).sharding_filter().map(reciprocal).until_error()
-    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
-        assert sorted(loader) == [2, 3, 6, 6]

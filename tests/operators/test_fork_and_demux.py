@@ -8,7 +8,6 @@ import pickle
 import re
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count, islice
 from types import SimpleNamespace
@@ -69,11 +68,6 @@ def test_forks_in_any_order_read_their_source_once() -> None:
     first, second, third = source.fork(3)
     assert list(third) == list(first) == list(second) == [0, 1, 2, 3, 4]
     assert (source.passes, source.open) == (1, 0)
-
-
-def test_demux_gives_each_item_to_the_pipe_that_the_classifier_says() -> None:
-    branches = numbers(8).demux(3, lambda x: None if x > 5 else float(x % 3), drop_none=True)
-    assert [list(branch) for branch in branches] == [[0, 3], [1, 4], [2, 5]]
 
 
 @pytest.mark.parametrize("wrapper", [IterableWrapper, ps.map.SequenceWrapper])
@@ -313,13 +307,6 @@ def test_a_branch_copied_alone_does_not_wait_for_the_one_that_was_left_behind() 
 
 
 # Threads
-
-
-def test_two_threads_that_read_branches_get_all_items_in_order() -> None:
-    for _ in range(10):
-        branches = numbers(3000).fork(2, buffer_size=3000)
-        with ThreadPoolExecutor(2) as pool:
-            assert list(pool.map(list, branches, timeout=20)) == [list(range(3000))] * 2
 
 
 @pytest.mark.parametrize("kind", ["fork", "demux"])

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 import penstock as ps
 from penstock.pipes.iter import HuggingFaceHubReader
-from resuming import assert_resumes_everywhere
 
 ROWS = [{"number": number, "text": f"row {number}", "parts": [number, 0]} for number in range(7)]
 
@@ -75,10 +74,6 @@ def test_a_token_is_not_shown(folder: Path) -> None:
         list(dp)
     assert "hush" not in repr(dp) + "".join(caught.value.__notes__)
     assert "nowhere" in caught.value.__notes__[0]
-
-
-def test_reading_resumes_after_every_row(folder: Path, streaming: bool) -> None:
-    assert_resumes_everywhere(lambda: HuggingFaceHubReader(str(folder), streaming=streaming), passes=1)
 
 
 class Breaking:

@@ -15,12 +15,7 @@ from penstock.pipes.bases.sizes import size_of
 from penstock.registry import Throttle
 from resuming import (
     ALWAYS,
-    assert_resumes_everywhere,
-    assert_resumes_twice_everywhere,
-    loader_over,
-    loader_resumed,
     passed_on,
-    seeded,
 )
 
 MB = 2**20
@@ -114,46 +109,6 @@ def test_every_pass_over_a_shuffled_source_has_the_order_of_the_first(size):
     passes = [[n for n, _ in dp] for _ in range(3)]
     assert sorted(passes[0]) == [*range(8)]
     assert passes == [passes[0]] * 3
-
-
-@ROOM_FOR
-@pytest.mark.parametrize(
-    ("size", "behind"),
-    [
-        (0, lambda dp: dp),
-        (None, lambda dp: dp.header(3)),
-        (0.0001, lambda dp: dp.header(3)),
-        (0.0001, lambda dp: dp.mix(ps.iter.IterableWrapper([7]), weights=[1, 1], until="shortest").set_seed(2)),
-    ],
-)
-def test_passes_whole_or_given_up_resume_in_the_order_of_the_first(size, behind):
-    def make():
-        source = ps.iter.IterableWrapper(range(6)).shuffle().set_seed(1)
-        return behind(source.in_memory_cache(size))
-
-    assert_resumes_everywhere(make)
-
-
-def test_a_cache_read_in_part_keeps_its_order():
-    def make():
-        return ps.iter.IterableWrapper(range(30)).shuffle().in_memory_cache().header(3)
-
-    whole = seeded(make)
-    assert list(whole) == list(whole)
-    assert_resumes_twice_everywhere(make)
-
-
-def test_a_cache_read_in_part_keeps_its_order_under_a_loader():
-    def make():
-        return ps.iter.IterableWrapper(range(30)).shuffle().sharding_filter().in_memory_cache().header(3)
-
-    with loader_over(make, 0, 2) as whole:
-        expected = [[*whole] for _ in range(3)]
-    with loader_over(make, 2, 2) as loader:
-        assert [*loader] == expected[0]
-        state = loader.state_dict()
-    with loader_resumed(make, 2, state) as loader:
-        assert [[*loader], [*loader]] == expected[1:]
 
 
 def test_a_state_is_small_and_a_resumed_pass_fills_the_memory_again():

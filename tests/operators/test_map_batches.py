@@ -2,9 +2,6 @@
 
 import asyncio
 import gc
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
@@ -251,21 +248,6 @@ def test_what_cannot_be_cancelled_is_an_error_at_close(monkeypatch):
         running.close()
     release.set()
     [thread.join(10) for thread in threading.enumerate() if thread.name == "penstock-async"]
-
-
-def test_a_program_that_ends_with_a_live_async_iterator_ends(tmp_path):
-    script = textwrap.dedent(
-        """
-        import asyncio
-        import penstock as ps
-        async def fn(x):
-            await asyncio.sleep(x * 100)
-        running = iter(ps.iter.IterableWrapper(range(100)).async_map_batches(fn, 5))
-        next(running)
-        """
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 # vmap

@@ -227,18 +227,6 @@ def test_what_is_no_batch_is_an_error_that_says_what_to_return(
     assert "BatchMapper" in caught.value.__notes__[0]
 
 
-def test_failing_batches_are_skipped_and_counted() -> None:
-    def odd(batch: Any) -> Any:
-        if batch["x"][0] == 4:
-            raise ValueError("no")
-        return batch
-
-    dp = batches().map_batches(odd, on_error="skip")
-    assert flat(dp.iter_torch_batches(batch_size=None), "x") == [0, 1, 2, 3, 8, 9]
-    list(dp)
-    assert dp.stats()["map_batches"]["skipped"] == 1
-
-
 # Classes, made once a worker
 
 
@@ -307,13 +295,3 @@ def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
             return {"y": torch.as_tensor(batch["x"])}
 
     assert flat(batches().map_batches(Net, batch_format="torch"), "y") == list(range(10))
-
-
-def test_a_failing_class_names_the_batch() -> None:
-    class Failing:
-        def __call__(self, batch: Any) -> Any:
-            raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no") as caught:
-        batches().map_batches(Failing, concurrency=1).take_all()
-    assert "RecordBatch of 4 rows: x, name" in " ".join(caught.value.__notes__)

@@ -3,8 +3,6 @@
 import functools
 import gc
 import os
-import signal
-import threading
 from itertools import islice
 
 import numpy as np
@@ -40,19 +38,6 @@ def test_results_come_in_order_from_models_made_once_for_all_passes(engine, tmp_
     assert 1 <= len(list(tmp_path.iterdir())) <= 2
     assert {int(file.name.partition("-")[0]) == os.getpid() for file in tmp_path.iterdir()} == {engine == "threads"}
     assert len(dp) == 20
-
-
-def test_all_workers_work_at_once(tmp_path):
-    class WaitsForTheOther:
-        def __call__(self, item):
-            (tmp_path / str(item)).touch()
-            for _ in range(10_000):
-                if (tmp_path / str(1 - item)).exists():
-                    return item
-                threading.Event().wait(0.001)
-            raise TimeoutError
-
-    assert list(numbers(range(2)).map_pool(WaitsForTheOther, engine="threads")) == [0, 1]
 
 
 def test_no_more_items_are_pulled_than_may_be_in_flight():
@@ -210,16 +195,6 @@ def test_an_error_comes_in_its_turn_and_names_the_item_or_is_skipped(engine):
     dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), engine="threads", on_error="skip")
     assert list(dp) == [0, 1, 2, 4, 5]
     assert dp.stats()["map_pool"]["skipped"] == 1
-
-
-def test_the_death_of_a_worker_says_how_and_on_which_item():
-    dp = numbers(range(9)).map_pool(functools.partial(FailsAt, 4, lambda: os.kill(os.getpid(), signal.SIGKILL)))
-    for _ in range(2):  # the pass after it begins with a new process
-        running = iter(dp)
-        assert list(islice(running, 4)) == [0, 1, 2, 3]
-        with pytest.raises(RuntimeError, match="was killed by SIGKILL") as caught:
-            next(running)
-        assert caught.value.__notes__[0].endswith(", on 4")
 
 
 # resuming

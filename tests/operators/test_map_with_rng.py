@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pytest
 import torch
 
 import penstock as ps
-from resuming import loader_over, loader_resumed, states_along
 
 
 def with_torch(item: int, rng: torch.Generator) -> tuple[int, float]:
@@ -20,44 +16,11 @@ def with_numpy(item: int, rng: np.random.Generator) -> tuple[int, float]:
     return item, rng.random()
 
 
-def augmented(rng: Any = True, fn: Any = with_torch) -> Any:
-    return ps.iter.IterableWrapper(range(30)).shuffle(buffer_size=7).sharding_filter().map(fn, rng=rng).batch(4)
-
-
-KINDS = {"torch": (True, with_torch), "numpy": ("numpy", with_numpy)}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_draws_are_the_same_on_any_number_of_workers_and_after_a_resume(kind: str) -> None:
-    def make() -> Any:
-        return augmented(*KINDS[kind])
-
-    with loader_over(make, 0, 3) as loader:
-        expected, states = states_along(loader)
-        following = [*loader]
-    assert {draw for batch in expected for _, draw in batch}.isdisjoint(
-        draw for batch in following for _, draw in batch
-    )
-    for workers in (1, 2, 3):
-        with loader_over(make, workers, 3) as loader:
-            assert [*loader] == expected
-    for read in (0, 3, 6):
-        with loader_resumed(make, 2, states[read]) as loader:
-            assert [*expected[:read], *loader] == expected
-            assert [*loader] == following
-
-
 def test_workers_of_torchs_loader_draw_different_numbers() -> None:
     dp = ps.iter.IterableWrapper(range(8)).sharding_filter().map(with_numpy, rng="numpy")
     for workers in (0, 2):
         drawn = [draw for _, draw in torch.utils.data.DataLoader(dp, batch_size=None, num_workers=workers)]
         assert len({*drawn}) == 8
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_laws(kind: str) -> None:
-    rng, fn = KINDS[kind]
-    ps.check_operator(lambda: ps.iter.IterableWrapper(range(20)).map(fn, rng=rng))
 
 
 def test_an_item_that_is_tried_again_draws_the_same() -> None:

@@ -12,30 +12,10 @@ import pytest
 import torch
 
 from penstock.pipes.iter import IterableWrapper, Mixer, SampleMultiplexer
-from resuming import passed_on
 
 
 def items(letter: str, n: int) -> Any:
     return IterableWrapper([f"{letter}{number}" for number in range(n)])
-
-
-def shuffled(letter: str, n: int) -> Any:
-    return items(letter, n).shuffle(buffer_size=3).set_seed(5)
-
-
-def test_an_endless_mix_resumes_after_every_item() -> None:
-    def make() -> Any:
-        return shuffled("a", 4).cycle().mix(shuffled("b", 2).cycle(), weights=[1, 2]).set_seed(1)
-
-    expected = list(islice(make(), 30))
-    for handed_out in range(26):
-        interrupted = make()
-        iterator = iter(interrupted)
-        for _ in range(handed_out):
-            next(iterator)
-        resumed = make()
-        resumed.load_state_dict(passed_on(interrupted))
-        assert list(islice(resumed, 30 - handed_out)) == expected[handed_out:], handed_out
 
 
 def test_no_draw_falls_beyond_the_last_source() -> None:

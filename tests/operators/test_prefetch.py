@@ -2,15 +2,11 @@
 
 import gc
 import itertools
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 import weakref
 from itertools import islice
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -60,33 +56,6 @@ def test_at_most_the_buffer_is_pulled():
     del running
 
 
-@pytest.mark.parametrize("end", ["drop", "replace"])
-def test_giving_up_a_pass_closes_the_source(end):
-    closed = []
-
-    def source(items):
-        try:
-            yield from items
-        finally:
-            closed.append(True)
-
-    dp = numbers(range(100)).pipe(source).prefetch(2)
-    running = iter(dp)
-    next(running)
-    if end == "replace":
-        assert next(iter(dp)) == 0
-    del running
-    assert closed
-
-
-def test_an_error_comes_in_its_turn_with_its_note():
-    running = iter(numbers(range(10)).map(lambda x: 1 // (3 - x)).prefetch(5))
-    assert [next(running) for _ in range(3)] == [0, 0, 1]
-    with pytest.raises(ZeroDivisionError) as caught:
-        next(running)
-    assert caught.value.__notes__ == ["penstock: raised in Mapper(<lambda>), on 3"]
-
-
 def test_an_error_of_the_pass_before_does_not_come_again():
     failing = [True]
     dp = numbers(range(3)).map(lambda x: 1 // (1 - failing[0] * (x == 1))).prefetch(5)
@@ -108,21 +77,6 @@ def test_a_source_that_hangs_is_an_error_at_close(monkeypatch):
     wait_until(lambda: reading_threads() == [])
 
 
-def test_a_wait_before_another_attempt_ends_with_the_pass():
-    def fails(x):
-        if x:
-            failed.set()
-            raise OSError("down")
-        return x
-
-    failed = threading.Event()
-    running = iter(numbers(range(2)).map(fails, on_error=ps.Retry(9, backoff=1000)).prefetch(1).prefetch(1))
-    next(running)
-    assert failed.wait(10)
-    running.close()
-    assert reading_threads() == []
-
-
 def test_a_pipe_that_is_dropped_is_freed_at_once():
     dp = numbers(range(9)).prefetch(2)
     running = iter(dp)
@@ -134,29 +88,6 @@ def test_a_pipe_that_is_dropped_is_freed_at_once():
         assert freed() is None
     finally:
         gc.enable()
-
-
-def test_a_program_that_ends_while_torch_computes_ahead_ends_well():
-    script = textwrap.dedent(
-        """
-        import torch
-        import penstock as ps
-        source = ps.iter.IterableWrapper(range(10**6)).map(lambda x: torch.rand(300, 300) @ torch.rand(300, 300))
-        running = iter(source.prefetch(3).prefetch(100))
-        next(running)
-        """
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_many_passes_leave_nothing():
-    dp = numbers(range(50)).prefetch(3)
-    list(dp)
-    before = psutil.Process().num_fds(), threading.active_count()
-    for taken in range(10):
-        list(islice(dp, taken))
-    assert (psutil.Process().num_fds(), threading.active_count()) == before
 
 
 def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monkeypatch):

@@ -16,7 +16,7 @@ from torch.utils.data import RandomSampler
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_twice_everywhere, passed_on
+from resuming import passed_on
 
 WEIGHTS = {"train": 0.7, "valid": 0.2, "test": 0.1}
 
@@ -87,16 +87,6 @@ def test_a_source_in_random_order_is_warned_of() -> None:
         with pytest.warns(UserWarning, match="split first, and shuffle the groups") as seen:
             source.random_split(WEIGHTS, 0)
         assert seen[0].filename == __file__
-
-
-@pytest.mark.parametrize("end", ["prefetch", "in_memory_cache"])
-@pytest.mark.filterwarnings("ignore:the source of random_split")
-def test_random_groups_of_a_random_order_resume_everywhere(end: str) -> None:
-    def make() -> Any:
-        one, other = IterableWrapper(range(5)).shuffle(buffer_size=3).random_split({"a": 0.5, "b": 0.5}, seed=0)
-        return getattr(one.concat(other), end)()
-
-    assert_resumes_twice_everywhere(make)
 
 
 @pytest.mark.parametrize("stop", [0, 12])

@@ -430,19 +430,6 @@ print("end")
 # Other places
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_objects_of_s3_are_read(tmp_path: Path, s3_server: S3Server, kind: str) -> None:
-    bucket = s3_server.root / f"columns-{kind}"
-    bucket.mkdir()
-    for n in range(2):
-        write(bucket / f"{n}.{kind}", table(100, n * 100), 40)
-    urls = [f"s3://{bucket.name}/{n}.{kind}" for n in range(2)]
-    dp = reader(kind, urls, ["kind", "id"], filter="id > 20", batch_size=30)
-    assert rows(dp) == table(200).select(["kind", "id"]).slice(21).to_pylist()
-    with pytest.raises(FileNotFoundError, match="there is no such object"):
-        list(reader(kind, [f"s3://{bucket.name}/none"]))
-
-
 def test_of_an_object_only_wanted_parts_are_fetched(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.storage import objects as object_ranges
 

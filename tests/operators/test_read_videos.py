@@ -17,7 +17,6 @@ from fault_proxy import Fault, FaultProxy
 from penstock.pipes.files import videos as decoding
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.iter.decode import decode_audio, decode_video
-from resuming import assert_resumes_everywhere
 from s3 import S3Server
 from videos import by_ffmpeg, frames_by_ffmpeg, samples_by_ffmpeg
 
@@ -142,23 +141,12 @@ def test_sound_that_ends_within_a_frame_is_the_same_after_a_resume(tmp_path: Pat
         assert [clip["audio"].tolist() for clip in resumed] == whole[read:]
 
 
-def as_text(clip: dict[str, Any]) -> str:
-    return str([(name, each.sum().item() if isinstance(each, torch.Tensor) else each) for name, each in clip.items()])
-
-
 @needs_codec
 def test_clips_of_as_many_seconds_have_as_many_samples(folder: Path) -> None:
     for seconds, count in ((0.5, 6), (0.1, 30)):
         clips = clips_of(folder / "h264.mp4", seconds=seconds, audio=True)
         assert [clip["audio"].shape[1] for clip in clips] == [8000 * seconds] * count
         assert all(clip["audio"].untyped_storage().nbytes() == 4 * 8000 * seconds for clip in clips)
-
-
-@needs_codec
-@pytest.mark.parametrize("way", [{"frames": 16}, {"seconds": 0.9, "audio": True}])
-def test_it_resumes_at_the_exact_clip(folder: Path, way: Any) -> None:
-    paths = [str(folder / name) for name in ("h264.mkv", "h264.mp4")]
-    assert_resumes_everywhere(lambda: IterableWrapper(paths).read_videos(**way).map(as_text), passes=1)
 
 
 @needs_codec
@@ -183,32 +171,6 @@ def test_a_resumed_pass_decodes_no_frame_twice(folder: Path, monkeypatch: pytest
     [last] = resumed
     assert decoded == [[*range(20, 30)]]
     assert torch.equal(last["video"], frames_by_ffmpeg(folder / "h264.mp4", HEIGHT, WIDTH)[20:])
-
-
-@needs_codec
-def test_a_video_that_became_shorter_is_noticed_on_resuming(tmp_path: Path) -> None:
-    path = by_ffmpeg(tmp_path / "a.mp4", *picture("10", 3), "-c:v", "mpeg4")
-
-    def chain() -> Any:
-        return IterableWrapper([str(path)]).read_videos(frames=10)
-
-    reading = iter(dp := chain())
-    assert len(list(islice(reading, 2))) == 2
-    state = dp.state_dict()
-    by_ffmpeg(path, *picture("10", 1), "-c:v", "mpeg4")
-    resumed = chain()
-    resumed.load_state_dict(state)
-    with pytest.raises(RuntimeError, match="fewer items than when the state was taken"):
-        list(resumed)
-
-
-@needs_codec
-def test_workers_share_the_videos_of_a_folder(folder: Path) -> None:
-    dp = ps.read_videos(folder, True, frames=100)
-    read = {clip["path"]: len(clip["pts"]) for clip in dp}
-    assert [Path(path).name for path in read] == sorted(MADE)
-    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
-        assert {clip["path"]: len(clip["pts"]) for clip in loader} == read
 
 
 @needs_codec

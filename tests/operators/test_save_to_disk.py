@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import gzip
-import multiprocessing
 import os
-import re
-import signal
 import stat
 import threading
 from collections.abc import Iterator
@@ -117,34 +114,6 @@ def test_a_failed_write_leaves_the_earlier_file(
     assert files_in(tmp_path) == {"a.txt": b"earlier"}
 
 
-def write_for_long(path: str) -> None:
-    for number in range(256):
-        save("save_to_disk", [(path, bytes([number]) * 5_000_000)] * 2, "wb")
-
-
-def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.bin"
-    process = multiprocessing.get_context("fork").Process(target=write_for_long, args=(str(path),))
-    process.start()
-    try:
-        seen: set[bytes] = set()
-        deadline = threading.Event()
-        timer = threading.Timer(40, deadline.set)
-        timer.start()
-        while len(seen) < 4 and not deadline.is_set():
-            if path.exists():
-                content = path.read_bytes()
-                assert content == content[:1] * 5_000_000
-                seen.add(content[:1])
-        timer.cancel()
-        assert len(seen) == 4, "the process wrote nothing in time"
-    finally:
-        os.kill(process.pid or 0, signal.SIGKILL)
-        process.join(30)
-    content = path.read_bytes()
-    assert content == content[:1] * 5_000_000
-
-
 @pytest.mark.parametrize("method", LOCAL)
 def test_links_stay_and_what_is_no_file_is_written_to(tmp_path: Path, method: str) -> None:
     (tmp_path / "real").write_text("earlier")
@@ -231,16 +200,6 @@ def bucket(s3_server: S3Server) -> Path:
 LARGE = np.random.default_rng(0).bytes(20_000_000)
 SOON = {"config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 5}}
 """Options of a client that gives up soon."""
-
-
-def test_a_large_object_is_sent_in_parts(bucket: Path, fault_proxy: FaultProxy) -> None:
-    items = [("s3://saves/small", b"one"), ("s3://saves/none", b""), ("s3://saves/large", LARGE)]
-    save("save_by_fsspec", items, "wb")
-    assert files_in(bucket) == {"small": b"one", "none": b"", "large": LARGE}
-    sent = [re.sub("uploadId=[^&]*&", "", request) for request in fault_proxy.requests() if "PUT " in request]
-    assert sent[:2] == ["PUT /saves/small", "PUT /saves/none"]
-    assert sorted(sent[2:]) == [f"PUT /saves/large?partNumber={number}" for number in (1, 2)]
-    assert uploads_under_way("saves") == []
 
 
 @pytest.mark.parametrize(

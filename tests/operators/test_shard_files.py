@@ -114,22 +114,6 @@ def test_readers_share_the_stripes_of_one_file(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_the_order_is_that_of_the_shards_on_any_number_of_workers_and_resumes(kind: str, tmp_path: Path) -> None:
-    paths = [written(tmp_path, kind, name) for name in ("a", "b")]
-    with loader(chain(kind, *paths), 0, 3) as whole:
-        expected = list(whole)
-    assert sorted(expected) == sorted([*range(ROWS)] * 2)
-    with loader(chain(kind, *paths), 2, 3) as stopped:
-        begun = [*islice(stopped, 700)]
-        state = json.loads(json.dumps(stopped.state_dict()))
-    assert begun == expected[:700]
-    for workers in (0, 2):
-        with loader(chain(kind, *paths), workers) as resumed:
-            resumed.load_state_dict(state)
-            assert list(resumed) == expected[700:]
-
-
-@KINDS
 def test_a_reader_alone_gets_the_files_as_they_are_and_resumes(kind: str, tmp_path: Path) -> None:
     path = written(tmp_path, kind)
     files = IterableWrapper([path]).shard_files(kind, min_bytes=100)

@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader, Dataset
 
 import penstock as ps
 from penstock.map import SequenceWrapper
-from resuming import loader_over, loader_resumed, states_along
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -206,28 +205,6 @@ def test_a_mix_ends_before_a_source_would_have_to_give_more() -> None:
 
 
 # Resuming
-
-
-def algebra(length: int = 60) -> Any:
-    numbers = SequenceWrapper(range(length))
-    return numbers[::2].filter(lambda item: item % 3 > 0).repeat(2).mix(numbers[1::2], weights=[1, 2])
-
-
-@pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_it_resumes_at_any_item_in_any_epoch(shuffled: bool, workers: int) -> None:
-    def make() -> Any:
-        return algebra().shuffle().sharding_filter() if shuffled else algebra()
-
-    with loader_over(make, workers, 2) as loader:
-        expected, states = states_along(loader)
-        following = list(loader)
-    assert sorted(expected) == sorted(following)
-    assert (expected != following) == shuffled
-    for read in (0, 1, 17, len(expected) - 1):
-        with loader_resumed(make, 2 - workers, states[read]) as loader:
-            assert [*expected[:read], *loader] == expected
-            assert [*loader] == following
 
 
 def test_a_state_has_one_number_whatever_the_length() -> None:

@@ -151,12 +151,3 @@ def test_a_version_that_is_not_there_is_named(tables: LakeTables) -> None:
     tables.of_numbers(range(2))
     with pytest.raises((ValueError, FileNotFoundError), match="(version|snapshot) 77.* there (is none|never was)"):
         list(tables.read(77))
-
-
-def test_a_state_of_another_table_is_refused(tables: LakeTables, tmp_path: Path) -> None:
-    tables.of_numbers(range(5))
-    read = tables.read(batch_size=2)
-    next(iter(read))
-    other = tables.read(batch_size=2, filter="id > 0")
-    with pytest.raises(ValueError, match="the state is of a chain with other arguments"):
-        other.load_state_dict(passed_on(read))

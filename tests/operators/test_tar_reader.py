@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, RandomSampler
 
 import penstock as ps
 from archives import tar_of
@@ -17,7 +16,6 @@ from fault_proxy import Fault, FaultProxy
 from penstock.iter import IterableWrapper
 from penstock.map import TarReader
 from penstock.testing import check_operator
-from resuming import assert_resumes_everywhere
 from s3 import S3Server
 
 FILES = {f"d/{number}.{end}": f"{end}{number}".encode() * number for number in range(7) for end in ("TXT", "seg.png")}
@@ -89,36 +87,6 @@ def test_the_index_is_pickled_with_the_pipe(urls: list[str], monkeypatch: pytest
     content = pickle.dumps(dp)
     monkeypatch.setattr("penstock.pipes.map.tars._samples_in", None)
     assert pickle.loads(content)[3] == dp[3]
-
-
-def text_of(sample: dict[str, Any]) -> bytes:
-    return sample.get(".txt", b"")
-
-
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_of_a_loader_read_samples(urls: list[str], context: str) -> None:
-    dp = TarReader(urls).map(text_of)
-    loader: DataLoader[Any] = DataLoader(
-        dp,  # type: ignore[arg-type]  # a map-style pipe is a Dataset
-        batch_size=2,
-        num_workers=2,
-        sampler=RandomSampler(range(len(dp))),
-        collate_fn=list,
-        multiprocessing_context=context,
-    )
-    for _ in range(2):
-        assert sorted(text for batch in loader for text in batch) == sorted(map(text_of, in_order(urls)))
-
-
-def test_samples_are_shuffled_divided_and_decoded_in_a_chain(urls: list[str]) -> None:
-    def make() -> ps.IterDataPipe[Any]:
-        return TarReader(urls[1:]).shuffle().set_seed(0).sharding_filter().map(text_of)
-
-    assert sorted(make()) == sorted(map(text_of, in_order(urls[1:])))
-    assert list(make()) != list(map(text_of, in_order(urls[1:])))
-    assert_resumes_everywhere(make)
-    decoded = TarReader(urls).to_iter_datapipe().routed_decode(only=["txt"])
-    assert [sample[".txt"] for sample in decoded.header(3)] == ["", "TXT1", "TXT2TXT2"]
 
 
 def test_tars_in_a_store_are_read_by_ranges(s3_server: S3Server) -> None:

@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import json
 import multiprocessing
 import os
 import pickle
@@ -13,9 +12,7 @@ import textwrap
 import threading
 import time
 import traceback
-from collections import Counter
 from itertools import islice
-from unittest import mock
 
 import psutil
 import pytest
@@ -23,9 +20,7 @@ import torch
 
 import penstock as ps
 import penstock.workers.threads as threads_of_a_pass
-from penstock.registry import Throttle
 from penstock.workers import calls
-from resuming import ALWAYS, NEVER
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -234,27 +229,6 @@ def test_attempts_are_made_again_and_counted_in_this_process(method, tmp_path):
     assert dp.stats()[method]["retried"] == 5
 
 
-# resuming
-
-
-@pytest.mark.parametrize("always_due", [True, False])
-@pytest.mark.parametrize("taken", [0, 1, 6])
-def test_resuming_without_order_is_exact_as_a_multiset(always_due, taken):
-    def make():
-        return numbers(range(12)).threadpool_map(slower_at_first, max_workers=3, scheduled_tasks=5, ordered=False)
-
-    with mock.patch.object(Throttle, "step", ALWAYS if always_due else NEVER):
-        interrupted = make()
-        before = list(islice(interrupted, taken))
-        resumed = make()
-        resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
-        between = list(islice(resumed, 2))
-        again = make()
-        again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
-        assert Counter(before + between + list(again)) == Counter(x * 10 for x in range(12))
-        assert len(list(again)) == 12
-
-
 # processes
 
 
@@ -345,35 +319,6 @@ def test_a_large_item_on_which_the_process_dies_is_skipped_like_any_failure():
     dp = items.processpool_map(fn, workers=2, on_error="skip")
     assert [set(point.x.tolist()) for point in dp] == [{1}, {2}, {4}, {5}]
     assert dp.stats()["processpool_map"]["skipped"] == 1
-
-
-class Awkward(Exception):
-    def __init__(self, name, *, code):
-        super().__init__(f"{name} failed")
-        self.code = code
-
-
-class Locked(Exception):
-    def __init__(self, text):
-        super().__init__(text)
-        self.lock = threading.Lock()
-
-
-def raises_awkward(x):
-    raise Awkward("it", code=x)
-
-
-def raises_locked(x):
-    raise Locked("it has a lock")
-
-
-def test_errors_that_are_hard_to_pickle_reach_the_user():
-    with pytest.raises(Awkward, match="it failed") as caught:
-        list(numbers([5]).processpool_map(raises_awkward, workers=1))
-    assert caught.value.code == 5
-    with pytest.raises(Locked, match="it has a lock") as caught:
-        list(numbers([5]).processpool_map(raises_locked, workers=1))
-    assert "in raises_locked" in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -616,14 +561,18 @@ def test_a_program_that_ends_with_live_iterators_ends(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
-            import time
+            import asyncio, time, torch
             import penstock as ps
             print("run")
+            async def waits(x):
+                await asyncio.sleep(x * 100)
             source = ps.iter.IterableWrapper(range(10000))
             live = [
                 iter(source.threadpool_map(lambda x: time.sleep(0.05), max_workers=2)),
                 iter(source.processpool_map(lambda x: time.sleep(0.05), workers=1)),
                 iter(source.processpool_map(lambda x: time.sleep(60 if x else 0), workers=2)),
+                iter(source.async_map_batches(waits, 5)),
+                iter(source.map(lambda x: torch.rand(300, 300) @ torch.rand(300, 300)).prefetch(3).prefetch(100)),
             ]
             for running in live:
                 next(running)

@@ -15,7 +15,7 @@ from torch.utils.data import RandomSampler
 import penstock as ps
 from archives import tar_of, zip_of
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Throttle, apply_sharding
+from penstock.registry import Throttle
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
 FILES = [
@@ -149,27 +149,6 @@ def test_shards_are_drawn_with_replacement_for_ever_and_resume() -> None:
     assert [*islice(loader, 1000)] == drawn
     loader.seed(2)
     assert [*islice(loader, 1000)] != drawn
-
-
-def test_every_worker_and_rank_draws_other_shards() -> None:
-    loader = ps.DataLoader2(resampled(100).map(str), reading_service=ps.MultiProcessingReadingService(2))
-    loader.seed(1)
-    by_workers = [*islice(loader, 40)]
-    state = loader.state_dict()
-    loader.shutdown()
-    loader = ps.DataLoader2(resampled(100).map(str), reading_service=ps.MultiProcessingReadingService(2))
-    loader.load_state_dict(state)
-    rest = [*islice(loader, 10)]
-    loader.shutdown()
-    parts = []
-    for rank in range(2):
-        dp = resampled(100).map(str)
-        apply_sharding(dp, 2, rank)
-        loader = ps.DataLoader2(dp)
-        loader.seed(1)
-        parts.append([*islice(loader, 25)])
-    assert by_workers + rest == [name for pair in zip(*parts, strict=True) for name in pair]
-    assert parts[0] != parts[1]
 
 
 def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:

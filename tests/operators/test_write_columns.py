@@ -4,9 +4,6 @@ import csv
 import hashlib
 import json
 import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from itertools import islice
@@ -597,27 +594,3 @@ def test_a_source_that_fails_takes_the_upload_back(
         assert f"PUT /columns/train-0000.{kind}?partNumber=1" in "".join(sent)
     assert contents(bucket) == {}
     assert uploads_under_way("columns") == []
-
-
-def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path) -> None:
-    program = """
-        import itertools, torch, penstock as ps
-        def batches():
-            for number in itertools.count():
-                print(number, flush=True)
-                yield {"x": torch.randint(256, (1, 5_000_000), dtype=torch.uint8)}
-        source = ps.iter.IterableWrapper(batches(), deepcopy=False)
-        list(source.write_parquet("s3://columns/{shard}.parquet", 1000, rows_per_group=1, batched=True))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                if int(line) >= 8:  # two parts were sent
-                    break
-        finally:
-            process.kill()
-            process.wait(20)
-    assert [name for name in contents(bucket) if not name.startswith(".")] == []  # the server keeps parts under these
-    assert pa.dataset.dataset(bucket, format="parquet").files == []

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.utils.data import IterableDataset, RandomSampler, get_worker_info
@@ -158,6 +159,19 @@ def without_every_fifth(items: Iterator[Any]) -> Iterator[Any]:
 @step(gives="list")
 def map_(dp: Any) -> Any:
     return dp.map(to_list)
+
+
+def with_torch(item: Any, rng: torch.Generator) -> Any:
+    return [torch.rand((), generator=rng).item(), item]
+
+
+def with_numpy(item: Any, rng: np.random.Generator) -> Any:
+    return [rng.random(), item]
+
+
+@step(flag, gives="list", covers="iter.map")
+def map_with_rng(dp: Any, of_torch: bool) -> Any:
+    return dp.map(with_torch, rng=True) if of_torch else dp.map(with_numpy, rng="numpy")
 
 
 @step(gives=SAME, covers="iter.map")
@@ -335,6 +349,11 @@ def in_batch_shuffle(dp: Any) -> Any:
 @step(small(1, 3), gives=SAME, grows=3, in_branch=False)
 def cycle(dp: Any, n: int) -> Any:
     return dp.cycle(n)
+
+
+@step(gives=SAME, in_branch=False, covers="iter.cycle iter.header")
+def endless(dp: Any) -> Any:
+    return dp.cycle().header(12)
 
 
 @step(small(1, 3), gives=SAME, grows=3)
