@@ -318,6 +318,9 @@ FILES: list[Refused] = [
             "{shard!r}.tar",
             "{shard:.0s}.tar",
             "{shard:06q}.tar",
+            "{shard:x}.tar",
+            "{shard:,}.tar",
+            "{shard:6}.tar",
         )
     ),
     *(
