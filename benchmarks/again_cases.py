@@ -17,8 +17,6 @@ from penstock.registry import SHARDING_PRIORITIES
 from .again_feeds import SOURCE, Case, Feed, as_it_is, of_its_source
 from .again_file_cases import FILE_CASES
 
-__all__ = ["CASES", "NOT_MEASURED"]
-
 WORDS = ["x" * length for length in range(50)]
 
 

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import penstock as ps
 
-__all__ = ["SOURCE", "Case", "Feed", "as_it_is", "numbers_in", "of_its_source"]
-
 SOURCE = 10**9
 """The items of source `n` are numbered from `n` times this number on."""
 _NUMBER = re.compile(r"\d{10}")

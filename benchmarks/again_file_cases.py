@@ -20,8 +20,6 @@ import numpy as np
 
 from .again_feeds import Case, Feed
 
-__all__ = ["FILE_CASES"]
-
 FILES = 6000
 """The number of files that keep an operator busy for about as long as a million numbers."""
 LINES = 98

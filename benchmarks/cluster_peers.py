@@ -15,8 +15,6 @@ from typing import Any
 from .columns_peers import COLUMNS, ROWS
 from .image_peers import BATCH, SIDE, load
 
-__all__ = ["ACTORS", "OTHERS", "PEERS", "PROCESSES", "grow", "measure"]
-
 WORKERS = 2
 EPOCHS = 3
 PROCESSES, ACTORS = "two local processes", "two actors of Ray"

@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BATCHES", "BY_HAND", "INFERENCE", "OF_RAY", "ORDERS", "OURS", "OURS_OF_MODELS", "SHUFFLED", "measure"]
-
 COLUMNS = [f"x{number}" for number in range(8)] + ["label"]
 FEATURES = [f"x{number}" for number in range(16)]
 ROWS, BUFFER, ROWS_OF_MODEL, WORKERS = 1024, 65_536, 8192, 2

@@ -18,24 +18,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-__all__ = [
-    "CACHE",
-    "cpu_seconds",
-    "environment",
-    "measured_apart",
-    "plot",
-    "python_of_lance",
-    "python_of_litdata",
-    "python_of_ray",
-    "python_of_torchdata_09",
-    "rounds_of",
-    "share",
-    "table",
-    "verdict",
-    "version_of",
-    "with_bytecode",
-]
-
 T = TypeVar("T")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-benchmarks"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-__all__ = ["ALL", "DECODERS", "FAST_PEERS", "PEERS", "Peer", "measure"]
-
 BATCH, WORKERS, SIDE = 32, 2, 224
 SPDL_THREADS = 3
 

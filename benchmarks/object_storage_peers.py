@@ -19,8 +19,6 @@ from typing import Any
 
 from .harness import cpu_seconds
 
-__all__ = ["BEST_RAW", "CONNECTOR", "OF_WEBDATASET", "OURS", "OURS_OF_TAR", "RANGED", "S3FS", "TAR", "WHOLE", "measure"]
-
 THREADS, AT_ONCE, WORKERS, OPEN = 16, 32, 2, 4
 EPOCHS = 3
 """The number of timed epochs."""

@@ -15,8 +15,6 @@ from typing import Any
 from .harness import cpu_seconds
 from .object_storage_peers import REGION, Epoch, Peer, measure, obstore_of, on_threads, total
 
-__all__ = ["TASKS", "Task", "measure_task"]
-
 FOLDER = "s3://bench/small/"
 PREFIX = "s3://bench/small"
 SHARD, CHECKPOINT, MEMBER = 100_000_000, 500_000_000, 110_000

@@ -36,8 +36,6 @@ from typing import Any, NamedTuple
 from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 from torch.utils.data.datapipes.utils.common import StreamWrapper
 
-__all__ = ["CASES", "NOT_MEASURED", "Case", "Data"]
-
 
 def _as_it_is(stream: Any) -> Any:
     return stream

@@ -33,8 +33,6 @@ from .again_cases import CASES, NOT_MEASURED
 from .again_feeds import SOURCE, Case, Feed, numbers_in
 from .harness import table, verdict
 
-__all__ = ["again"]
-
 MOST_AGAIN = 0.02
 """The share of the pulled items that may be read again beyond the buffered ones."""
 LATER_ITEMS, LATER_SECONDS = 200_000, 2.0

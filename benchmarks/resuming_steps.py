@@ -18,8 +18,6 @@ from typing import Any
 
 from .harness import rounds_of, share, table, verdict
 
-__all__ = ["passes", "state"]
-
 OURS, TORCH = "penstock", "torch DataPipes"
 LENGTHS = (5, 20, 100)
 STEPS = (1, 5, 20)

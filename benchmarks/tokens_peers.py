@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["PEERS", "Peer", "tokens_in"]
-
 BATCH, LENGTH, WORKERS = 8, 1024, 2
 TEXTS = 1000
 """Texts in a call of the tokenizer."""

@@ -23,8 +23,6 @@ from .harness import cpu_seconds
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["IN_MEMORY", "KINDS", "LIMIT", "OURS", "PEERS", "TORCH", "Kind", "measure", "parts_of"]
-
 WORKERS, SECONDS_AT_LEAST = 2, 1.0
 SHAPE, NUMBERS_OF_PAGE = (32, 3, 224, 224), mmap.PAGESIZE // 4
 

@@ -11,8 +11,6 @@ from typing import IO, Any
 from ..storage.reading import open_to_seek
 from ..storage.writing import naming, whole_file
 
-__all__ = ["reading", "writing"]
-
 _PART = 2**25
 """Bytes sent at a time. S3 allows up to 10,000 parts per object, and checkpoints may be large."""
 

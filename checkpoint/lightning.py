@@ -21,8 +21,6 @@ from ..storage.writing import remove_file
 from .files import reading, writing
 from .states import read_checked
 
-__all__ = ["LightningCheckpoint"]
-
 _LIGHTNINGS = ("lightning", "pytorch_lightning")
 _MODULES = {"lightning": "lightning.pytorch.plugins.io", "pytorch_lightning": "pytorch_lightning.plugins.io"}
 

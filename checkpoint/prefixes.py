@@ -10,8 +10,6 @@ from torch import distributed
 
 from ..errors.checks import expect_whole
 
-__all__ = ["BinaryPrefixes", "HexPrefixes", "RoundRobinPrefixes"]
-
 
 @dataclass(frozen=True)
 class RoundRobinPrefixes:

@@ -27,8 +27,6 @@ from ..storage.streaming.zips import is_of_torchs_zips, verify
 from ..storage.writing import remove_file
 from .files import reading, writing
 
-__all__ = ["StorageReader", "StorageWriter"]
-
 _OF_DATA = ".distcp"
 _METADATA = ".metadata"
 

@@ -20,8 +20,6 @@ from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import opened_zip, read_verified
 from .files import reading, writing
 
-__all__ = ["load", "read_checked", "save"]
-
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 

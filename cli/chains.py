@@ -11,8 +11,6 @@ from ..runner import DataLoader2
 from .errors import WrongUse, their_code
 from .finding import find
 
-__all__ = ["draw", "explain_chain", "profile_chain"]
-
 _PICTURES = (".svg", ".png", ".mmd")
 
 

@@ -14,8 +14,6 @@ from torch import nn
 import penstock as ps
 from penstock.errors.secrets import without_secrets
 
-__all__ = ["accuracy", "batches", "default_device", "digits", "run_demo", "shifted", "small_cnn", "train"]
-
 BUILT_IN = Path(ps.datasets.__file__).parent / "data"
 GOAL = 0.95
 """Required accuracy on the held-out images."""

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from ..errors.tracebacks import folded_traceback
 
-__all__ = ["TheirError", "WrongUse", "print_as_theirs", "their_code"]
-
 
 class WrongUse(Exception):
     """What the user typed cannot be right."""

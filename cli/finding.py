@@ -19,8 +19,6 @@ from ..runner import DataLoader2
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from .errors import WrongUse, their_code
 
-__all__ = ["find", "let_folder_be_imported"]
-
 _FOUND = (DataLoader2, TorchIterDataPipe, TorchMapDataPipe)
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from .errors import WrongUse
 
-__all__ = ["write_package"]
-
 _TEMPLATE = Path(__file__).with_name("template")
 """The package as it is written. Each file ends in .in, so that no tool takes it for a part of this program."""
 _ITS_NAME = "my_operators"

@@ -20,8 +20,6 @@ from ..registry import Operator, operators
 from ..registry.registration import functions_of_all_pipes
 from ..registry.synonyms import operators_for, operators_for_parts, other_advice
 
-__all__ = ["show_operators", "signature_of"]
-
 _WIDEST = 100
 _EXAMPLE = "\n>>> "
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from ..registry.stubs import carried_stub, penstock_stubs, plugged_in_stubs
 from .finding import let_folder_be_imported
 
-__all__ = ["write_stubs"]
-
 
 def write_stubs(packages: list[str], output: Path, installed: bool, inside: bool) -> int:
     """Write stubs of installed plug-ins and of packages to a folder, and return the exit status.

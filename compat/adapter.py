@@ -8,8 +8,6 @@ from typing import Any
 from ..registry import IterDataPipe, operators, walk
 from ..state.foreign import declares
 
-__all__ = ["Adapter", "CacheTimeout", "Shuffle"]
-
 
 class Adapter(ABC):
     """A callable that takes a chain and returns it changed; a plain function works too."""

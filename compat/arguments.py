@@ -9,8 +9,6 @@ from ..registry import IterDataPipe, MapDataPipe
 from ..registry.construction import Construction
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["accept_what_torchdata_did"]
-
 _ATTRIBUTES = {"datapipe": "source", "source_datapipe": "source", "source_dp": "source", "datapipes": "sources"}
 """torchdata's attribute names for an operator's source → the names here."""
 

@@ -8,8 +8,6 @@ import sys
 from multiprocessing import spawn
 from typing import Any
 
-__all__ = ["PROGRAM", "children_have_the_old_paths", "children_import_the_program"]
-
 PROGRAM = "PENSTOCK_COMPAT_PROGRAM"
 """Environment variable that names the program for its children: `script:PATH` or `module:NAME`."""
 

@@ -22,8 +22,6 @@ from ..runner import graph as graph_functions
 from ..runner import seeds
 from . import adapter, services, streams
 
-__all__ = ["NAMES", "ROOTS", "other_name", "replacement"]
-
 ROOTS = ("torchdata.datapipes", "torchdata.dataloader2")
 
 NAMES: dict[str, list[str]] = json.loads(Path(__file__).with_name("names_0_9.json").read_text())

@@ -13,8 +13,6 @@ from types import ModuleType
 from ..errors.hints import did_you_mean
 from .faces import NAMES, ROOTS, other_name, replacement
 
-__all__ = ["Finder"]
-
 
 class Finder(MetaPathFinder):
     """Finds the modules in `NAMES`; reports all others below the same roots as private."""

@@ -6,8 +6,6 @@ from typing import Any, Self
 
 from ..runner import ReadingServiceInterface
 
-__all__ = ["CheckpointableReadingServiceInterface", "ShuffleSpec"]
-
 
 class ShuffleSpec:
     """An empty class, as in torchdata."""

@@ -12,8 +12,6 @@ from ..errors.optional import require
 from ..registry import sources_of, walk
 from ..state.graph import DataPipe
 
-__all__ = ["StreamWrapper", "janitor", "to_graph", "validate_pathname_binary_tuple"]
-
 
 class _OpenStreams:
     """The streams that are open, of operators and of the program's own wrappers, while `debug_unclosed_streams`.

@@ -10,16 +10,6 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from .hints import hint_on_argument
 
-__all__ = [
-    "AUTO",
-    "MOST_AHEAD",
-    "expect_number",
-    "expect_one_of",
-    "expect_seconds",
-    "expect_whole",
-    "takes_only",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

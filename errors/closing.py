@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["close"]
-
 
 def close(iterator: object) -> None:
     """Close an iterator that has `close`, such as a generator, to release its resources now."""

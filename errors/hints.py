@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 
-__all__ = ["did_you_mean", "hint_on_argument"]
-
 _IN_PARALLEL = ".threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
 _ONE_NAME = "give on=…, and columns of other names a common one by .rename_columns({…})"
 _ARGUMENTS_OF_OTHERS = {

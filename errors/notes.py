@@ -10,8 +10,6 @@ import torch
 from .secrets import Short, shown_text, without_secrets
 from .short_values import array_in_words, date_in_words, table_in_words
 
-__all__ = ["PREFIX", "add_note", "all_notes_of", "describe_item", "key_of", "notes_of"]
-
 PREFIX = "penstock: "
 """The beginning of each note that tells where an error was raised."""
 

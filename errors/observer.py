@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Measurements", "Observer", "acquire", "count_bytes", "here", "pause_of_retry", "wait_of"]
-
 T = TypeVar("T")
 
 _MOST_SPANS = 500

@@ -7,8 +7,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-__all__ = ["PREPARATIONS", "LazyModule", "require", "zstandard"]
-
 PREPARATIONS: list[Callable[[], object]] = []
 """Functions that a process calls before it loads anything from the program, such as a pickled pipe."""
 

@@ -19,8 +19,6 @@ from .notes import add_note, describe_item
 from .observer import pause_of_retry
 from .secrets import without_secrets
 
-__all__ = ["ErrorPolicy", "OnError", "Retry", "Skip"]
-
 R = TypeVar("R")
 ErrorTypes = type[Exception] | tuple[type[Exception], ...]
 

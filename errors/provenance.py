@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-__all__ = ["Provenance", "ReadRows", "joined_provenance"]
-
 _SHOWN = 4
 """The most places shown."""
 

@@ -7,8 +7,6 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Options", "Short", "hide_secrets", "is_secret", "short", "shown_text", "stream_name", "without_secrets"]
-
 # After a colon without a port, a password may contain any character; object stores have no port.
 _USER_INFO = re.compile(
     r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)(?!anonymous@)[^/@\s'\"]*@"

@@ -13,8 +13,6 @@ import numpy as np
 
 from .secrets import Short, is_secret
 
-__all__ = ["ArgumentText", "array_in_words", "date_in_words", "table_in_words"]
-
 _FEW_NUMBERS = 8
 """Arrays of more numbers are shown by shape and type."""
 

@@ -9,8 +9,6 @@ from itertools import pairwise
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-__all__ = ["RemoteTraceback", "fold_traceback", "folded_traceback", "is_ours", "shorten_traceback"]
-
 _WITHOUT_SOURCE = re.compile(r'^( *)File "([^"\n]+)", line (\d+), in (.*)\n(?!\1  )', re.MULTILINE)
 
 

@@ -15,8 +15,6 @@ from .method_lookup import find_method
 from .registration import operators
 from .traits import Trait, product_of_buffers
 
-__all__ = ["BasePipe", "P", "R", "T"]
-
 T_co = TypeVar("T_co", covariant=True)
 
 # For operators

@@ -15,8 +15,6 @@ from ..state.graph import sources_of
 from .registration import operators
 from .renamed import by_new_names
 
-__all__ = ["Construction", "with_pipes"]
-
 T = TypeVar("T")
 
 _PIPES = (TorchIterDataPipe, TorchMapDataPipe)

@@ -9,8 +9,6 @@ from importlib import import_module
 from types import MethodType
 from typing import Any
 
-__all__ = ["LazyMethod", "constructor_as_method", "later", "method_names"]
-
 
 class LazyMethod:
     """A method that is made on first access."""

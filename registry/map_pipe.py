@@ -13,8 +13,6 @@ from .metaclasses import MapPipeMeta
 from .method_lookup import find_method
 from .registration import bases
 
-__all__ = ["MapDataPipe"]
-
 T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:

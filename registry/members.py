@@ -7,8 +7,6 @@ from typing import Any
 
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["public_members"]
-
 _OF_AUTHORS = {
     *(name for base in (TorchIterDataPipe, TorchMapDataPipe) for name in vars(base)),
     *(

@@ -15,8 +15,6 @@ from ..state.graph import iterative_len
 from ..state.run import passes_of
 from .construction import Construction
 
-__all__ = ["IterPipeMeta", "MapPipeMeta"]
-
 T = TypeVar("T")
 
 

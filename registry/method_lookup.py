@@ -12,8 +12,6 @@ from ..state.foreign import registered_with_torch
 from .lazy_methods import LazyMethod, method_names
 from .registration import Kind, bases, operators, pipe_kind
 
-__all__ = ["find_method"]
-
 _KIND_NAMES: dict[Kind, str] = {"iter": "iterable pipe", "map": "map-style pipe"}
 
 _READS_FROM = "what a pipe reads from is its `source`, or its `sources`"

@@ -14,8 +14,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from .registration import Operator
 
-__all__ = ["PLUGGED_IN", "methods_stub"]
-
 PLUGGED_IN = "penstock_plugins"
 """The stub package with the operators of plug-ins. The installed one is empty."""
 

@@ -14,8 +14,6 @@ from .metaclasses import IterPipeMeta
 from .method_lookup import find_method
 from .registration import bases
 
-__all__ = ["IterDataPipe"]
-
 T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:

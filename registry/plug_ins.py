@@ -6,8 +6,6 @@ import warnings
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
-__all__ = ["expect_no_folder_instead", "load_plug_ins"]
-
 
 def load_plug_ins(group: str, stacklevel: int) -> dict[str, Exception]:
     """Import the plug-ins of a group, and return the errors of those that cannot be imported, by name.

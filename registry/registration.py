@@ -17,8 +17,6 @@ from .lazy_methods import LazyMethod, constructor_as_method, method_names
 from .plug_ins import expect_no_folder_instead, load_plug_ins
 from .synonyms import operators_for, operators_for_parts
 
-__all__ = ["Operator", "Operators", "bases", "functional_datapipe", "functions_of_all_pipes", "operators", "pipe_kind"]
-
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
 PLUG_INS = "penstock.operators"

@@ -12,8 +12,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..errors.secrets import Options
 
-__all__ = ["by_new_names", "takes_old_names"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -11,8 +11,6 @@ from ..state.graph import DataPipe, sources_first, sources_of, walk
 from ..state.step_text import step_text
 from .traits import is_endless
 
-__all__ = ["apply_sharding", "divide_items", "expect_alike_sources", "part_of", "part_read", "sharding_points"]
-
 
 def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
     """Return the sharding points of a chain: the pipes that have `apply_sharding`.

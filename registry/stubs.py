@@ -13,8 +13,6 @@ from types import ModuleType
 from .method_stubs import PLUGGED_IN, methods_stub
 from .registration import PLUG_INS, Operator, functions_of_all_pipes, operators
 
-__all__ = ["carried_stub", "penstock_stubs", "plugged_in_stubs"]
-
 _OURS = "penstock"
 _CARRIED = "penstock_methods"
 """The stub that a plug-in carries in its package: its methods."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SYNONYMS", "operators_for", "operators_for_parts", "other_advice"]
-
 _JOIN = "join zip_with_map zip_with_iter"
 _SPLIT = "train_test_split random_split random_sample demux"
 _PARALLEL = "processpool_map threadpool_map map_pool async_map_batches prefetch"

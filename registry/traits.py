@@ -10,8 +10,6 @@ from typing import Any, Literal
 from ..errors.checks import AUTO, MOST_AHEAD
 from ..state.graph import DataPipe
 
-__all__ = ["IN_BYTES", "Trait", "buffers_of", "has_trait", "is_endless", "product_of_buffers"]
-
 Trait = Literal[
     "batches",
     "caches",

@@ -17,8 +17,6 @@ from .shards import ShardPass, Shards
 from .workers.dispatch import Dispatch, LocalFeed, divided
 from .workers.dispatched import connect_feeds
 
-__all__ = ["LocalShards"]
-
 
 class LocalShards:
     """The shards of a chain, read in this process."""

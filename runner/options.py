@@ -11,8 +11,6 @@ from ..pipes.bases.ahead.tuning import Tuner
 from .rank_sync import RankSync
 from .seeds import SeedGenerator
 
-__all__ = ["Division", "InitFn", "ReadOptions", "ResetFn", "WorkerInfo", "option"]
-
 
 @dataclass(frozen=True)
 class WorkerInfo:

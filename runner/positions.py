@@ -15,8 +15,6 @@ from ..registry import PassPath
 from ..state.save import Steps
 from ..views.profiles.times import StepTimes, WorkerTimes
 
-__all__ = ["BEGUN", "FAILED", "Epoch", "Message", "Report", "RoundRobin", "ShardPosition"]
-
 BEGUN = -1
 """In place of a shard, in the first message of each reading but the first: earlier readings have ended."""
 

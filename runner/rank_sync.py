@@ -21,8 +21,6 @@ from ..workers.ranks import AllRanks, by_rank, expect_no_second_division
 if TYPE_CHECKING:
     from .reader import ShardReader
 
-__all__ = ["Ends", "Others", "Part", "RankSync"]
-
 Ends = Literal["stop", "pad", "drop"]
 
 _FAILED, _ENDED, _REPEATING, _READY = range(4)

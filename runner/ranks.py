@@ -15,8 +15,6 @@ from .rank_sync import Ends, Others, Part, RankSync
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
 
-__all__ = ["DistributedReadingService", "SequentialReadingService"]
-
 _IN_SEQUENCE = "give it to a MultiProcessingReadingService that follows in a SequentialReadingService"
 
 

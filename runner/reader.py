@@ -21,9 +21,6 @@ from .positions import Epoch, Message, Report, RoundRobin, ShardPosition
 from .shards import settle_all, sharded
 from .workers.pool import WorkerPool
 
-__all__ = ["ShardReader", "expect_shards"]
-
-
 MOST_SHARDS = 2**16
 """A state with more shards is invalid."""
 

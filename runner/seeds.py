@@ -16,14 +16,6 @@ from ..registry import derive_seed, expect_whole, seed_graph, walk
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe, declares
 from ..state.graph import DataPipe
 
-__all__ = [
-    "SeedGenerator",
-    "dist_share_seed",
-    "may_draw",
-    "set_datapipes_seed",
-    "set_graph_random_seed",
-]
-
 _DRAW_NOTHING = (
     TorchIterDataPipe,
     TorchMapDataPipe,

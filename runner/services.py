@@ -30,8 +30,6 @@ from .rank_sync import RankSync
 from .reader import ShardReader
 from .seeds import SeedGenerator
 
-__all__ = ["InProcessReadingService", "ReadingServiceInterface", "ShardingReadingService", "missing_sharding_point"]
-
 _BY_PROCESSES = "use a MultiProcessingReadingService(num_workers=…)"
 
 

@@ -33,8 +33,6 @@ from .positions import Epoch, ShardPosition
 from .seeds import SeedGenerator
 from .workers.dispatched import Dispatched
 
-__all__ = ["ShardPass", "Shards", "settle_all", "sharded"]
-
 T = TypeVar("T")
 
 WithSeed = Callable[[int], AbstractContextManager[None]]

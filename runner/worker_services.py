@@ -18,8 +18,6 @@ from .services import ShardingReadingService
 from .workers.processes import ProcessBackend, WorkerBackend
 from .workers.worker import run_worker
 
-__all__ = ["MultiProcessingReadingService", "RayReadingService"]
-
 _MOST_AHEAD = 64
 """The most items that autotune lets each worker read ahead."""
 _MOST_TRIALS = 4

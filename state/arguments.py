@@ -23,8 +23,6 @@ from ..errors.secrets import without_credentials, without_secrets
 from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
 from .graph import DataPipe
 
-__all__ = ["keep_arguments", "parameters_of", "plain_arguments"]
-
 _MOST_PARTS = 1000
 """The longest collection that is compared as an argument."""
 _COLLECTIONS = (list, tuple, range, set, frozenset, dict, MappingProxyType)

@@ -14,8 +14,6 @@ from .foreign import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling, tor
 from .graph import DataPipe, sources_first, sources_of, walk
 from .step_text import step_text
 
-__all__ = ["PASS_ATTRIBUTES", "SourcesFirst", "copy_for_shard", "copy_of", "copy_to_look_at"]
-
 
 def copy_of(chain: Any, afresh: bool = False) -> Any:
     """Return an independent copy of a chain; the copy shares the items that pipes hold.

@@ -18,17 +18,6 @@ from .foreign import declared
 from .graph import DataPipe, descend, sources_first, sources_of
 from .step_text import step_text
 
-__all__ = [
-    "NO_ITEM",
-    "add_error_context",
-    "asked_by",
-    "asked_once",
-    "describe_step",
-    "last_item",
-    "local_of",
-    "provenance_of",
-]
-
 NO_ITEM = object()
 
 _NOT_THE_USERS = ("penstock", "contextlib")  # contextlib calls what its decorators wrap

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 from ..errors.notes import add_note
 from ..errors.secrets import short as _short
 
-__all__ = ["NotPlain", "StateField", "Tally", "fields_of", "own"]
-
 T = TypeVar("T")
 
 _BEYOND = 2**62

@@ -12,19 +12,6 @@ from typing import Any, TypeVar
 
 from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
 
-__all__ = [
-    "DataPipe",
-    "descend",
-    "is_one_of_several",
-    "iterative_len",
-    "let_steps_nest",
-    "pipes_in",
-    "sources_first",
-    "sources_of",
-    "trampoline",
-    "walk",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 DataPipe = TorchIterDataPipe[Any] | TorchMapDataPipe[Any]

@@ -13,8 +13,6 @@ from .graph import DataPipe, sources_of, walk
 from .node import KEYS_OF_A_NODE
 from .step_text import step_text
 
-__all__ = ["chain_shape", "check_state", "expect_plain", "header"]
-
 VERSION = 5
 
 _DEEPEST_STATE = 200

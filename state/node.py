@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypedDict
 
-__all__ = ["KEYS_OF_A_NODE", "Node", "ReadFrom"]
-
 
 class ReadFrom(NamedTuple):
     """The position in a source that is read with numbers."""

@@ -20,8 +20,6 @@ from .seeds import PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
 from .step_text import step_text
 
-__all__ = ["ENDED_BY_STOP_ITERATION", "Pass", "path_without_reader", "require_end", "running_pass"]
-
 T = TypeVar("T")
 
 ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"

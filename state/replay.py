@@ -21,19 +21,6 @@ from .graph import trampoline
 from .node import Node, ReadFrom
 from .seeds import reseed
 
-__all__ = [
-    "SNAPSHOT_SHARE",
-    "Checkpointer",
-    "Reading",
-    "ReplayLog",
-    "Throttle",
-    "after",
-    "check_value",
-    "collect",
-    "expect_no_fewer",
-    "expect_same_order",
-]
-
 T = TypeVar("T")
 _Numbered = list[tuple[int, Node | None]]
 """Nodes, each with the number of items before it."""

@@ -23,8 +23,6 @@ from .foreign import TorchIterDataPipe
 from .passes import Pass
 from .step_text import step_text
 
-__all__ = ["begin_pass", "passes_of", "replace_live_iterator", "running_step"]
-
 T = TypeVar("T")
 
 

@@ -23,17 +23,6 @@ from .seeds import PassPath, fixed_inner_seeds, has_seeds, inner_seeds, seed_of_
 from .sources import SourceLink, capture
 from .step_text import step_text
 
-__all__ = [
-    "begin_afresh",
-    "flatten",
-    "hand_down",
-    "load_place",
-    "load_state",
-    "node_in",
-    "place_of",
-    "state_of",
-]
-
 Steps = list[Node]
 """The nodes of a chain, sources first; each refers to its sources by number."""
 

@@ -30,26 +30,6 @@ from .fields import own
 from .foreign import OurPipe, declares
 from .graph import DataPipe, sources_first, walk
 
-__all__ = [
-    "FIRST_PASS",
-    "PassPath",
-    "Seeded",
-    "derive_seed",
-    "fixed_inner_seeds",
-    "generators_kept",
-    "has_seeds",
-    "inner_seeds",
-    "isolated_generators",
-    "reseed",
-    "seed_foreign",
-    "seed_graph",
-    "seed_inner_chain",
-    "seed_of_chain",
-    "seed_of_user",
-    "seed_process",
-    "uniform_draws",
-]
-
 _BLOCK = 1024
 _LEAST_SEED = -(2**63)  # torch's generators take negative ones, too
 

@@ -17,8 +17,6 @@ from .node import Node, ReadFrom
 from .replay import ReplayLog, collect
 from .seeds import PassPath, derive_seed, seed_foreign
 
-__all__ = ["ForeignSource", "SourceLink", "can_capture", "capture", "source_of"]
-
 
 class SourceLink:
     """A source as one pass reads it: the passes over the source are parts of that pass."""

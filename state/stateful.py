@@ -16,8 +16,6 @@ from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step_text
 
-__all__ = ["Stateful"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -13,8 +13,6 @@ from ..errors.short_values import ArgumentText
 from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
 from .graph import DataPipe
 
-__all__ = ["arguments_of", "is_data_set", "kept_arguments", "step_text"]
-
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
 _short_text, _long_text = ArgumentText(), ArgumentText(room=400, most=20)

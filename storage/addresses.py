@@ -27,25 +27,6 @@ from typing import Any
 
 from ..errors.secrets import stream_name, without_secrets
 
-__all__ = [
-    "AMAZON",
-    "AZURE",
-    "COMMAND",
-    "GOOGLE",
-    "LOCAL",
-    "WEB",
-    "Address",
-    "Client",
-    "address_of",
-    "check_key",
-    "check_written",
-    "is_chain",
-    "is_local_path",
-    "links_of",
-    "parts_of",
-    "without_anonymous",
-]
-
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
 LOCAL = "file", "local"
 """`local://` is Ray's word, and fsspec's, for `file://`."""

@@ -14,9 +14,6 @@ from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untype
 from .errors import PERHAPS_WRITTEN, REDIRECTED, goes_elsewhere
 from .streaming.http_range import REPLACED, expect_range
 
-__all__ = ["Session"]
-
-
 _SAYS = {
     "PUT": re.compile(rb"^(ETag|Location): |<ETag>", re.IGNORECASE | re.MULTILINE),
     "POST": re.compile(rb"<(UploadId|ETag|DeleteResult|Error)\b"),

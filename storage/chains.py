@@ -16,8 +16,6 @@ from .addresses import WEB, Address, address_of, without_anonymous
 from .clients import environment
 from .local.disk_cache import KeptFiles, NotKept
 
-__all__ = ["ChainLink", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
-
 _CACHES = ("simplecache", "filecache")
 """Caching links that we implement in place of fsspec."""
 

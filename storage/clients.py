@@ -21,18 +21,6 @@ from .errors import NO_CREDENTIALS, NO_PROXY, REDIRECTED, goes_elsewhere
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
-__all__ = [
-    "IN_STORAGE_OPTIONS",
-    "OPTIONS_OF_AMAZON",
-    "amazon_client",
-    "environment",
-    "for_one_attempt",
-    "for_s3fs",
-    "new_store",
-    "timeouts",
-    "with_region",
-]
-
 CONNECT_TIMEOUT = 5.0
 """Default timeout for a connection, in seconds."""
 

@@ -14,19 +14,6 @@ from ..errors.secrets import hide_secrets, stream_name, without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = [
-    "NO_CREDENTIALS",
-    "NO_PROXY",
-    "PASSING",
-    "PERHAPS_WRITTEN",
-    "REDIRECTED",
-    "RefusedCredentials",
-    "UnknownStoreError",
-    "goes_elsewhere",
-    "in_plain_words",
-    "plain_error",
-]
-
 
 class RefusedCredentials(PermissionError):
     """The server rejects the credentials as expired or unknown: the next request should load new ones."""

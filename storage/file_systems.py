@@ -20,19 +20,6 @@ from .streaming.resumable import HttpResponse, ResumableBody
 from .streaming.streams import stream_over
 from .web import for_the_web
 
-__all__ = [
-    "OF_TEXT",
-    "WITH_A_SLASH",
-    "file_behind",
-    "is_file",
-    "is_folder",
-    "locate",
-    "move_file",
-    "opened",
-    "stream_size",
-    "urls_below",
-]
-
 _NEEDED = {
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
     **dict.fromkeys(("az", "abfs", "abfss", "adl"), ("adlfs", "azure")),

@@ -19,8 +19,6 @@ from .stores import asked, is_lost, store_of
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["Pages", "files_below", "files_directly_in", "folder_at", "lists_by_name", "names_beginning"]
-
 _PAGE = 1000
 """How many objects S3 lists per response."""
 

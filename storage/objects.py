@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
     from obstore.store import ObjectStore
 
-__all__ = ["LARGE", "open_by_fsspec", "open_object", "open_ranged"]
-
 LARGE = 16 * 2**20
 """Bytes above which an object is streamed instead of loaded into memory."""
 

@@ -16,8 +16,6 @@ from .objects import open_by_fsspec, open_object, open_ranged
 from .retrying import attempts_of
 from .stores import asked, store_of
 
-__all__ = ["open_file", "open_to_seek", "read_whole"]
-
 
 def open_file(
     url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: ErrorPolicy | None = None

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from ..errors.policy import ErrorPolicy, OnError, Retry
 
-__all__ = ["Transient", "attempts_of", "trying_again"]
-
 Transient = (ConnectionError, TimeoutError)
 """Errors worth retrying: no connection, a truncated response, a timeout, a server error."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["asked", "check_process", "is_lost", "options_of_library", "store_of"]
-
 _MOST = 256
 """How many clients are cached."""
 

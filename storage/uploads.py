@@ -20,8 +20,6 @@ from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
 from .errors import PERHAPS_WRITTEN, in_plain_words
 from .retrying import trying_again
 
-__all__ = ["is_sent_in_parts", "sending"]
-
 AT_ONCE = 3
 """How many parts are sent concurrently."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from ..errors.optional import require
 from .clients import timeouts
 
-__all__ = ["DRIVE_HOSTS", "for_the_web", "keeping_to_itself", "new_session"]
-
 DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
 
 _HARMLESS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "range", "user-agent"}

@@ -26,18 +26,6 @@ from .local.atomic import beside
 from .streaming.digest import CHUNK, check_digest
 from .uploads import is_sent_in_parts, sending
 
-__all__ = [
-    "expect_writable",
-    "naming",
-    "open_in_folder",
-    "remove_file",
-    "save_whole",
-    "sent_whole",
-    "whole_file",
-    "write_in_parts",
-    "write_whole",
-]
-
 _SENT_BLOCK = 2**24
 """Bytes sent at a time. S3 allows up to 10,000 parts per object."""
 

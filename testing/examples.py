@@ -12,8 +12,6 @@ from ..registry.registration import operators
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..state.graph import DataPipe, walk
 
-__all__ = ["example_names", "maker_of_example"]
-
 
 def example_names(module: str) -> dict[str, Any]:
     """Return the names that the examples of a module may use without an import.

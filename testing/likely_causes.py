@@ -22,8 +22,6 @@ from ..state.graph import walk
 from ..state.step_text import kept_arguments
 from .probes import Maker, items_of, tap
 
-__all__ = ["Failure", "likely_cause", "shared_by_pipes"]
-
 _MUTABLE = (list, dict, set, bytearray)
 
 

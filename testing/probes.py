@@ -19,19 +19,6 @@ from ..state.graph import DataPipe, is_one_of_several, sources_of
 from ..state.seeds import seed_graph
 from ..state.step_text import kept_arguments
 
-__all__ = [
-    "LAWS",
-    "Maker",
-    "Probe",
-    "agree",
-    "as_plain",
-    "constructor_arguments",
-    "items_of",
-    "law",
-    "seeded",
-    "tap",
-]
-
 Maker = Callable[[], Any]
 """Returns a fresh pipe with each call; all are equal."""
 

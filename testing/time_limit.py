@@ -12,8 +12,6 @@ from typing import Any
 
 from ..errors.tracebacks import is_ours
 
-__all__ = ["Hangs", "within"]
-
 
 class Hangs(AssertionError):
     """The error of what takes too long."""

@@ -13,8 +13,6 @@ from ..state.foreign import TorchMapDataPipe, declares
 from ..state.graph import DataPipe, is_one_of_several, sources_first, sources_of
 from ..state.seeds import Seeded
 
-__all__ = ["ChainInfo", "ReadPlan", "StepInfo", "first", "never_ends"]
-
 
 @dataclass(frozen=True)
 class ReadPlan:

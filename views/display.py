@@ -10,8 +10,6 @@ from ..state.foreign import declared
 from ..state.graph import DataPipe, descend, is_one_of_several, sources_of, walk
 from ..state.step_text import arguments_of, is_data_set
 
-__all__ = ["show_chain", "show_tree"]
-
 _LINE_WIDTH = 100
 _DEEPEST = 30
 """The most levels of indentation."""

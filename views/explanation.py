@@ -11,8 +11,6 @@ from .lints import Mistake, mistakes_in
 from .sentences import sentences
 from .text import escaped, sentence_in_page
 
-__all__ = ["Explanation", "explained"]
-
 _WIDTH = 110
 
 

@@ -19,8 +19,6 @@ from .media import image_in_page, images_in, numpy_of, sound_in_page
 from .pictures.picture import Picture
 from .text import cut, escaped, in_words
 
-__all__ = ["Preview", "show_items"]
-
 _MOST_MEDIA = 2_000_000
 """Characters of images and sounds in one page. What comes after is described."""
 _MOST_FIELDS, _MOST_ROWS, _MOST_PARTS = 12, 6, 8

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-__all__ = ["Sound", "image_in_page", "images_in", "numpy_of", "sound_in_page"]
-
 _Array = np.ndarray[Any, Any]
 
 _MOST_IMAGES = 16

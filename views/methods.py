@@ -18,8 +18,6 @@ from .pictures.picture import Picture
 from .profiles.profile import Profile
 from .profiles.times import Consumer, measure, measured_steps, times_of_steps
 
-__all__ = ["explain", "mimebundle", "profile", "show", "visualize"]
-
 
 def profile(dp: DataPipe, n: int | None = None, *, passes: int = 1) -> Profile:
     """Return where the time goes: what each step takes for the first `n` items, or for all.

@@ -11,8 +11,6 @@ from typing import Any
 
 from ..errors.optional import require
 
-__all__ = ["Metrics", "json_lines", "prometheus", "tensorboard"]
-
 Metrics = dict[str, float]
 """What `DataLoader2.metrics()` returns: numbers by name."""
 

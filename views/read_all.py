@@ -16,8 +16,6 @@ from ..state.foreign import declared
 from ..state.graph import DataPipe, walk
 from ..state.seeds import generators_kept
 
-__all__ = ["count", "peek", "read_to_end", "stats", "take", "take_all"]
-
 T = TypeVar("T")
 
 

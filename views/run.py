@@ -11,8 +11,6 @@ from ..registry import IterDataPipe, MapDataPipe, Tally
 from .chain_info import never_ends
 from .read_all import read_to_end
 
-__all__ = ["run", "run_loader"]
-
 
 def run(datapipe: IterDataPipe[Any] | MapDataPipe[Any]) -> dict[str, int]:
     """Read a chain to its end, and return the number of its `items`, and of those `skipped` and attempts `retried`.

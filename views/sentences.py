@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from .chain_info import ChainInfo, ReadPlan, StepInfo
 from .text import in_words, with_unit
 
-__all__ = ["sentences"]
-
 _BATCH_SIZES = {"batch_size", "n", "dataframe_size"}
 """The sizes of batches: nothing waits behind one."""
 

@@ -7,8 +7,6 @@ from html import escape
 
 from rich.cells import cell_len, set_cell_size
 
-__all__ = ["cleaned", "cut", "escaped", "in_words", "sentence_in_page", "with_unit"]
-
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML forbids, and control characters."""
 _TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -21,8 +21,6 @@ from .processes import pickled_error, unpickled_error
 from .threads import Interrupted, Threads
 from .transport import Inbox, Parcel, pickled_apart
 
-__all__ = ["ActorCaller", "Actors", "Server"]
-
 _LOOK = 1.0
 """Seconds between checks whether Ray is still there."""
 _PATIENCE_WITH_ACTOR = 5.0

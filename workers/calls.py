@@ -35,8 +35,6 @@ from .processes import (
 from .threads import Threads
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
 
-__all__ = ["Caller", "Processes", "is_made_once"]
-
 _PATIENCE_WITH_ITEM = 5.0
 """Seconds that a process may continue with an abandoned item before it is killed."""
 _PATIENCE_WITH_PROCESS = 2.0

@@ -12,8 +12,6 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-__all__ = ["MUCH_TO_SEND", "culprit_in", "warn_of_copies"]
-
 MUCH_TO_SEND = 64 * 2**20
 """Bytes sent to each process, from which on it is worth a warning."""
 

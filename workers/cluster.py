@@ -15,8 +15,6 @@ from ..errors.notes import add_note
 from ..errors.optional import require
 from .threads import Interrupted
 
-__all__ = ["Cluster", "actor_options", "connection_now", "expect_resources", "first_answer", "nodes_now", "wait_for"]
-
 _GLANCE = 0.2
 """Seconds between checks whether an actor's answer is still wanted."""
 _STARTS_WITHIN = 30.0

@@ -14,8 +14,6 @@ from ..errors.notes import describe_item
 from ..errors.policy import ErrorPolicy
 from .threads import PATIENCE, Arrivals, Outcome, join
 
-__all__ = ["EventLoop"]
-
 
 class EventLoop:
     """An event loop in its own thread that awaits a function of items, at most `most` at a time.

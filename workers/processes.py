@@ -29,19 +29,6 @@ from ..errors.optional import PREPARATIONS
 from ..errors.tracebacks import RemoteTraceback, folded_traceback
 from .transport import reducers_of_program
 
-__all__ = [
-    "become_worker",
-    "context_for",
-    "describe_exit",
-    "lock",
-    "pickled_error",
-    "preparations",
-    "processors",
-    "start",
-    "start_server",
-    "unpickled_error",
-]
-
 START_METHOD = "forkserver"
 """Not fork: it breaks Rust and C++ clients that the parent may have used. Spawn costs an import per process."""
 

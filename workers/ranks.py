@@ -20,16 +20,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-__all__ = [
-    "AllRanks",
-    "by_rank",
-    "expect_no_second_division",
-    "expect_ranks",
-    "number_of_ranks",
-    "several_ranks",
-    "telling_other_ranks",
-]
-
 _PATIENCE = 2.5
 """Seconds before a waiting rank tells the others; after as many again, it warns which ranks it waits for."""
 _GRACE = 1.0

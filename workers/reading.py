@@ -19,8 +19,6 @@ from ..errors.notes import describe_item
 from ..errors.observer import Observer, acquire, here
 from .threads import PATIENCE, Arrivals, Interrupted, join
 
-__all__ = ["Reader", "Readers"]
-
 K = TypeVar("K")
 T = TypeVar("T")
 

@@ -15,18 +15,6 @@ from typing import Any, Protocol, TypeVar
 from ..errors.notes import describe_item
 from ..errors.observer import here, wait_of
 
-__all__ = [
-    "PATIENCE",
-    "Arrivals",
-    "InlineWorkers",
-    "Interrupted",
-    "Outcome",
-    "Pool",
-    "Threads",
-    "join",
-    "map_in_threads",
-]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

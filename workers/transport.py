@@ -31,20 +31,6 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
-__all__ = [
-    "Inbox",
-    "Outbox",
-    "Parcel",
-    "anonymous_file",
-    "blocks_for_each",
-    "passes_descriptors",
-    "pickled_apart",
-    "receive_parcel_descriptor",
-    "reducers_of_program",
-    "send_parcel",
-    "send_parcel_descriptor",
-]
-
 IN_PICKLE_BELOW = 2048
 """Buffers with fewer bytes are part of the pickle."""
 BLOCK_FROM = 32 * 1024

@@ -14,8 +14,6 @@ from ...pipes.iter import IterableWrapper, S3FileLister
 from ...registry import IterDataPipe, MapDataPipe, expect_whole
 from .objects import NO_CONSTRUCTOR, S3ClientConfig, S3Reader, options_of
 
-__all__ = ["S3IterableDataset", "S3MapDataset"]
-
 Transform = Callable[[S3Reader], Any]
 
 

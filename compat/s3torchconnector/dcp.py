@@ -12,16 +12,6 @@ from ...checkpoint.sharded import StorageReader, StorageWriter
 from ...errors.checks import takes_only
 from .objects import NO_CONSTRUCTOR, S3ClientConfig, options_of
 
-__all__ = [
-    "BinaryPrefixStrategy",
-    "DefaultPrefixStrategy",
-    "HexPrefixStrategy",
-    "RoundRobinPrefixStrategy",
-    "S3PrefixStrategyBase",
-    "S3StorageReader",
-    "S3StorageWriter",
-]
-
 
 class S3PrefixStrategyBase(ABC):
     """The base of prefix strategies: their `generate_prefix` returns what the names of a rank's files begin with."""

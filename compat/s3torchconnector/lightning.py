@@ -6,8 +6,6 @@ from ...checkpoint.lightning import LightningCheckpoint
 from ...errors.checks import takes_only
 from .objects import NO_CONSTRUCTOR, S3ClientConfig, options_of
 
-__all__ = ["S3LightningCheckpoint"]
-
 
 class S3LightningCheckpoint(LightningCheckpoint):
     """Write and read a Trainer's checkpoints in S3: `Trainer(plugins=[S3LightningCheckpoint("us-east-1")])`.

@@ -20,8 +20,6 @@ from ...storage.retrying import trying_again
 from ...storage.stores import is_lost
 from ...storage.streaming.streams import checked_path
 
-__all__ = ["NO_CONSTRUCTOR", "S3Checkpoint", "S3ClientConfig", "S3Reader", "options_of"]
-
 NO_CONSTRUCTOR = "leave it out: a reader reads small objects whole, and large ones by the ranges asked for"
 """The hint for `reader_constructor=`."""
 

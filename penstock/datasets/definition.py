@@ -15,8 +15,6 @@ from .registry import enter
 from .resource import Resource, unpacked_name
 from .sample_pipes import Info, IterDataset, MapDataset, arranged
 
-__all__ = ["Dataset", "dataset"]
-
 T = TypeVar("T")
 Root = str | os.PathLike[str] | None
 Pipe = Callable[..., IterDataPipe[T]]

@@ -23,8 +23,6 @@ from ..storage.reading import open_file
 from ..storage.retrying import trying_again
 from ..storage.web import DRIVE_HOSTS, new_session
 
-__all__ = ["download", "forget"]
-
 _PIECE = 2**20
 _PATIENCE = (10.0, 60.0)
 """Seconds until a server accepts a connection, and of its longest silence."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from .resource import Resource
 
-__all__ = ["entry", "facts", "labels"]
-
 _TEXTS = ("title", "licence", "home_page", "citation", "folder")
 
 

@@ -29,8 +29,6 @@ from ..storage.writing import whole_file
 from .download import download, forget
 from .resource import Resource, archive_kind, unpacked_name
 
-__all__ = ["fetch", "members_of", "path_of", "unpacked"]
-
 _WAIT = 24 * 3600.0
 """Seconds until others give up waiting for the process that gets a file: archives may take hours."""
 

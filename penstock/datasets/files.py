@@ -24,8 +24,6 @@ from ..storage.streaming.zips import opened_part, opened_zip
 from .fetching import fetch, members_of, path_of, unpacked
 from .resource import COMPRESSED, Resource, archive_kind, unpacked_name
 
-__all__ = ["Access", "Files", "Folder", "TarAccess", "archive_at"]
-
 
 class Files:
     """The files of one resource: those in an archive, or the one file that it is.

@@ -32,8 +32,6 @@ from ..testing.probes import agree, as_plain
 from . import files
 from .sample_pipes import IterDataset, MapDataset
 
-__all__ = ["DATA_SET_LAWS", "check_dataset"]
-
 Make = Callable[..., Any]
 
 _TRANSFORMED = 4

@@ -10,8 +10,6 @@ from ..registry import IterDataPipe
 from ..storage.streaming.streams import text_over
 from .files import Files
 
-__all__ = ["Converters", "lines_of", "named", "numbered", "record_of", "rows_of", "samples_of", "text_of"]
-
 T = TypeVar("T")
 R = TypeVar("R", bound=Sequence[Any])
 Converters = Mapping[str, Callable[[str], Any]]

@@ -9,8 +9,6 @@ from typing import Any
 from ..errors.hints import did_you_mean
 from ..registry.plug_ins import load_plug_ins
 
-__all__ = ["enter", "list", "load"]
-
 _GROUP = "penstock.datasets"
 
 _entered: dict[str, Any] = {}

@@ -10,8 +10,6 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["COMPRESSED", "Resource", "archive_kind", "unpacked_name"]
-
 _PACKAGE = "package://"
 _DIGITS = {"sha256": 64, "md5": 32}
 _KINDS = {

@@ -23,8 +23,6 @@ from ..storage.addresses import is_local_path
 from .fetching import path_of
 from .resource import Resource
 
-__all__ = ["Info", "IterDataset", "MapDataset", "arranged"]
-
 T = TypeVar("T")
 
 

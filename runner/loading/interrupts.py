@@ -12,8 +12,6 @@ from typing import Any
 
 from .position import Requests
 
-__all__ = ["install_handler", "recorded_interrupts"]
-
 _epochs: weakref.WeakSet[Requests] = weakref.WeakSet()
 """The requests of all epochs under way."""
 _before: Any = None

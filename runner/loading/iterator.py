@@ -11,8 +11,6 @@ from ...registry import close, expect_whole
 from .interrupts import install_handler
 from .position import Requests
 
-__all__ = ["DataLoader2Iterator", "PauseIteration"]
-
 T = TypeVar("T")
 
 

@@ -35,8 +35,6 @@ from .position import LoaderPosition, Requests, load_position
 from .readable import as_iterable, expect_pipe, readable
 from .states import LoaderStates
 
-__all__ = ["DataLoader2"]
-
 T = TypeVar("T")
 AdapterFunction = Callable[[Any], Any]
 

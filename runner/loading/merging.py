@@ -14,8 +14,6 @@ from ...state.fields import fields_of
 from ...state.save import Steps
 from ..reader import ShardReader
 
-__all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "steps_alone", "steps_around"]
-
 
 def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the state of a loader on several ranks, merged from each rank's `state_dict(local=True)`.

@@ -13,8 +13,6 @@ from ...registry import IterDataPipe, Tally, Throttle, load_place, place_of
 from ...state.fields import NotPlain
 from .merging import reader_below, steps_alone, steps_around
 
-__all__ = ["LoaderPosition", "Requests", "load_position", "one_line", "position_in"]
-
 T = TypeVar("T")
 
 _MARKS = 3

@@ -11,8 +11,6 @@ from ...views.profiles.times import Consumer, StepTimes, WorkerTimes, add, add_u
 from ..positions import Report
 from ..reader import ShardReader
 
-__all__ = ["profile_of"]
-
 
 def profile_of(read: Any, consumer: Consumer) -> Profile:
     """Return the profile of a chain that a reading service made, whose steps are measured."""

@@ -10,8 +10,6 @@ from ...pipes.iter.transform import StreamMapper
 from ...registry import IterDataPipe
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["as_iterable", "expect_pipe", "readable"]
-
 
 def readable(chain: Any) -> IterDataPipe[Any]:
     """Return a chain as one of our own iterable pipes; TypeError for anything else."""

@@ -17,8 +17,6 @@ from ..services import ReadingServiceInterface
 from .profiles import profile_of
 from .readable import readable
 
-__all__ = ["LoaderReports"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from .merging import in_one_piece, merge_state_dicts, reader_below
 from .position import LoaderPosition, load_position, one_line, position_in
 from .reports import LoaderReports
 
-__all__ = ["LoaderStates"]
-
 T = TypeVar("T")
 
 

@@ -29,8 +29,6 @@ from ..worker_services import MultiProcessingReadingService
 from .loader import DataLoader2
 from .readable import readable
 
-__all__ = ["iter_batches", "iter_torch_batches"]
-
 _BATCH_SIZE = 256
 
 

@@ -24,8 +24,6 @@ from ..workers.processes import ENDS_WITHIN, ProcessHandle, end_processes
 from ..workers.status import WorkerStatus
 from ..workers.worker import run_worker
 
-__all__ = ["Listener", "LoaderAddress", "WorkerHost"]
-
 _CONNECTS_WITHIN = 10.0
 """Seconds for an actor to connect to a loader."""
 _SAYS_KEY_WITHIN = 1.0

@@ -27,8 +27,6 @@ from ..workers.processes import ENDS_WITHIN, WorkerBackend, WorkerHandle
 from ..workers.status import WorkerStatus
 from .actor_hosts import Listener, WorkerHost
 
-__all__ = ["ActorBackend", "RayFleet"]
-
 _DEATHS_IN_A_ROW = 3
 """How many deaths in a row at the same item are an error."""
 _ANSWERS_WITHIN = 1.0

@@ -14,8 +14,6 @@ from ..services import missing_sharding_point
 if TYPE_CHECKING:
     from ray.data import Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-__all__ = ["to_ray_dataset"]
-
 
 def to_ray_dataset(
     dp: IterDataPipe[Any] | MapDataPipe[Any],

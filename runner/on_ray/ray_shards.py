@@ -31,8 +31,6 @@ from ..shards import ShardPass, Shards, settle_all
 from ..workers.dispatch import Dispatch, LocalFeed, divided
 from ..workers.dispatched import connect_feeds
 
-__all__ = ["PenstockDatasource", "cpus", "dataset_of"]
-
 _ROWS = 256
 """The most rows collected before they go to Ray."""
 

@@ -14,8 +14,6 @@ from ...state.graph import pipes_in
 from ...state.step_text import step_text
 from ...workers.captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 
-__all__ = ["pickled_chain", "pickled_for_workers"]
-
 _warned_of: weakref.WeakSet[IterDataPipe[Any]] = weakref.WeakSet()
 """The chains of which a warning said that they are large: a loader may start several pools."""
 

@@ -21,8 +21,6 @@ from .processes import ENDS_WITHIN, WorkerHandle
 from .protocol import DISCONNECTED, Receiver, error_in
 from .worker import Setup
 
-__all__ = ["WorkerConnection"]
-
 _CHECK_INTERVAL = 2.0
 """Seconds between checks on a worker that sends nothing."""
 

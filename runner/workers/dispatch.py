@@ -32,8 +32,6 @@ from .dispatched import Dispatched
 from .protocol import DISCONNECTED, NONE, Receiver, Sender, error_in
 from .status import StatusWriter
 
-__all__ = ["STREAM_READER", "Dispatch", "LocalFeed", "RemoteFeed", "StreamSender", "divided"]
-
 STREAM_READER = "the process that reads the dispatched stream"
 
 

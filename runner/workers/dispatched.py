@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 from ...registry import IterDataPipe, Node, PassPath, own, walk
 from ..positions import Epoch, ShardPosition
 
-__all__ = ["Dispatched", "connect_feeds"]
-
 
 class Dispatched(IterDataPipe[Any]):
     """Yield one shard of a stream that is read once for all shards; it replaces the stream in a shard's chain.

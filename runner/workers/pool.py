@@ -25,8 +25,6 @@ from .processes import ProcessHandle, WorkerBackend, end_handles
 from .protocol import error_in
 from .worker import Setup
 
-__all__ = ["WorkerPool"]
-
 _OF_NO_SHARD = -1
 """Takes the place of a shard for counts of the workers themselves."""
 

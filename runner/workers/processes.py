@@ -21,8 +21,6 @@ from .protocol import DISCONNECTED
 from .status import WorkerStatus, new_status_file, read_activity
 from .worker import run_worker
 
-__all__ = ["ENDS_WITHIN", "ProcessBackend", "ProcessHandle", "WorkerBackend", "WorkerHandle", "end_handles"]
-
 ENDS_WITHIN = 2.0
 """Seconds for a process to end by itself, and again after it is terminated, before it is killed."""
 

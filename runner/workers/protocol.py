@@ -26,8 +26,6 @@ from ...workers.transport import Inbox, Outbox, Parcel, passes_descriptors, rece
 from ..positions import BEGUN, FAILED, Epoch, Message, Report, RoundRobin, ShardPosition
 from ..shards import ShardPass
 
-__all__ = ["DISCONNECTED", "Receiver", "Sender", "error_in", "send_failure", "to_bytes"]
-
 DISCONNECTED = (EOFError, ConnectionError)
 """What using a connection raises when its other end is gone."""
 

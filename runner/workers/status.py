@@ -23,8 +23,6 @@ from ...errors.notes import add_note, notes_of
 from ...state.run import running_step
 from ...workers.transport import anonymous_file
 
-__all__ = ["StatusWriter", "WorkerStatus", "new_status_file", "read_activity"]
-
 _SIZE = 4096
 """Bytes for the activity; faulthandler writes after them."""
 _INTERVAL = 0.25

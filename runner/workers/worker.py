@@ -23,8 +23,6 @@ from .dispatched import connect_feeds
 from .protocol import DISCONNECTED, Sender, send_failure
 from .status import StatusWriter
 
-__all__ = ["Setup", "run_worker"]
-
 Feeds = dict[tuple[int, int], Connection]
 """Connections by the (stream, shard) of a dispatched stream."""
 

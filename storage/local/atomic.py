@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 
 import psutil  # type: ignore[import-untyped]
 
-__all__ = ["beside", "is_part", "lock_beside"]
-
 _START_OF_NAME, _END_OF_PART, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
 
 _LONGEST = 200

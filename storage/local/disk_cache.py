@@ -20,8 +20,6 @@ from ...errors.closing import close
 from .locks import FileLock
 from .trust import expect_trusted
 
-__all__ = ["KeptFiles", "NotKept"]
-
 _PIECE = 2**20
 """Bytes fetched at a time; room is made for as many at once."""
 

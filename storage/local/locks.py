@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["FileLock"]
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 """Seconds between attempts, doubled each time: a blocking `flock` has no timeout and cannot be given up."""
 

@@ -6,8 +6,6 @@ import threading
 
 from ...workers.threads import Interrupted
 
-__all__ = ["MemoryBudget"]
-
 
 class MemoryBudget:
     """A bound on the bytes of objects in memory; the oldest object not yet emitted always fits."""

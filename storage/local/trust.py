@@ -7,8 +7,6 @@ import os
 import stat
 from contextlib import suppress
 
-__all__ = ["Untrusted", "expect_trusted"]
-
 
 class Untrusted(PermissionError):
     """Another user may have planted the file."""

@@ -15,8 +15,6 @@ from ...errors.secrets import without_secrets
 from ..addresses import COMMAND
 from .streams import stream_over
 
-__all__ = ["open_command"]
-
 _SHOWN = 500
 """Characters of what a failed command said that its error shows."""
 

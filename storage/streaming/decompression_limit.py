@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ...errors.notes import add_note
 from ...errors.secrets import without_secrets
 
-__all__ = ["LINE_BYTES", "MAX_BYTES", "Bound", "BoundedReader", "TooLarge", "expect_within_limit"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

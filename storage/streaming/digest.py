@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["CHUNK", "check_digest", "check_hash_type", "digest_of"]
-
 CHUNK = 2**20
 """Bytes read at a time."""
 

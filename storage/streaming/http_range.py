@@ -8,8 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["REPLACED", "OneVersion", "Version", "expect_range"]
-
 REPLACED = "the object was replaced while it was read"
 
 _NO_END = 2**63

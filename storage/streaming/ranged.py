@@ -15,8 +15,6 @@ from ...errors.observer import count_bytes
 from ...errors.secrets import stream_name
 from ...workers.threads import Interrupted, Threads
 
-__all__ = ["Fetch", "Ranged"]
-
 PART = 4 * 2**20
 """Bytes per request in a long sequential read."""
 

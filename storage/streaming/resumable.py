@@ -11,8 +11,6 @@ from ...errors.policy import ErrorPolicy
 from ...errors.secrets import stream_name
 from .http_range import Version
 
-__all__ = ["HttpResponse", "ResumableBody"]
-
 _PIECE = 2**20
 """Bytes that are read at once of a response that is read to its end, or up to where it broke."""
 

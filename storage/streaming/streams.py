@@ -26,18 +26,6 @@ try:
 except ImportError:  # Python can be built without it
     LZMAError = EOFError  # type: ignore[misc,assignment]
 
-__all__ = [
-    "ClosedWhenDropped",
-    "Loaded",
-    "can_seek",
-    "checked_path",
-    "expect_bytes",
-    "is_binary",
-    "is_damage",
-    "stream_over",
-    "text_over",
-]
-
 
 class ClosedWhenDropped(io.RawIOBase):
     """The bytes of a file, which is closed without a ResourceWarning when this object is dropped."""

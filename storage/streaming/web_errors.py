@@ -9,8 +9,6 @@ from urllib3 import exceptions as urllib3
 
 from ..errors import PASSING
 
-__all__ = ["as_transient"]
-
 
 class TransientStatusError(requests.HTTPError, ConnectionError):
     """A response with a status that may pass."""

@@ -19,8 +19,6 @@ from .decompression_limit import TooLarge, expect_within_limit
 from .digest import CHUNK
 from .streams import is_damage
 
-__all__ = ["is_of_torchs_zips", "opened_part", "opened_zip", "raising_bad_zip", "read_verified", "verify"]
-
 R = TypeVar("R")
 
 _LOCAL_HEADER = 30

@@ -16,8 +16,6 @@ import msgspec
 
 from serving import serving
 
-__all__ = ["OBJECTS", "serving_ais"]
-
 PAGE = 2
 """Objects in a page of a listing."""
 

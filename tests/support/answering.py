@@ -16,8 +16,6 @@ import numpy as np
 
 from penstock.storage.objects import LARGE
 
-__all__ = ["NEW", "OLD", "SECRET", "SMALL", "Server", "keys_for", "running"]
-
 SECRET = "ThisIsSecret"
 SIZE = LARGE + 3 * 2**20
 OLD, NEW = (np.random.default_rng(seed).bytes(SIZE) for seed in (0, 1))

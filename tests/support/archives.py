@@ -8,8 +8,6 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["tar_of", "zip_of"]
-
 
 def zip_of(files: Mapping[str, bytes]) -> bytes:
     """Return a zip of files by their paths."""

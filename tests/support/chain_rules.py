@@ -16,23 +16,6 @@ import pyarrow as pa
 
 from penstock.testing.probes import as_plain
 
-__all__ = [
-    "FOLDERS",
-    "ROOTS",
-    "STEPS",
-    "Draw",
-    "Rule",
-    "build",
-    "extended",
-    "flag",
-    "mark",
-    "of",
-    "root",
-    "small",
-    "step",
-    "text",
-]
-
 Spec = list[Any]
 """A chain as plain data: `[["numbers", 9], ["batch", 2, False]]`."""
 Draw = Callable[[Any], Any]

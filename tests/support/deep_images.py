@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["png_of", "pnm_of", "tiff_of"]
-
 
 def png_of(pixels: Any) -> bytes:
     """Return an array of shape (height, width, channels) as a PNG."""

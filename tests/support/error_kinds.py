@@ -20,8 +20,6 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import torch
 
-__all__ = ["KINDS", "raised_by", "told"]
-
 
 class CannotRead(Exception):
     """An error whose text its constructor makes."""

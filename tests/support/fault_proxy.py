@@ -24,8 +24,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-__all__ = ["Fault", "FaultProxy", "passing_on"]
-
 PATIENCE = 30.0
 """Seconds that the process may take to begin and to do what is asked, and that a stall without end lasts at most."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-__all__ = ["Forwards"]
-
 
 class Forwards(io.RawIOBase):
     """A stream of bytes that cannot seek, as that of a pipe."""

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-__all__ = ["outputs_of"]
-
 _PROGRAM = """
 import multiprocessing, sys
 import torch.utils.data

@@ -16,8 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from serving import serving
 
-__all__ = ["CONTENT", "LARGE", "serving_http"]
-
 PATIENCE = 30.0
 """Seconds that the server may take to begin, and to end, and that it is silent at most where it is to be silent."""
 

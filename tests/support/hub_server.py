@@ -15,8 +15,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from serving import serving
 
-__all__ = ["TOKEN", "serving_hub"]
-
 TOKEN = "hf_the_token"
 """What opens data sets of `private`."""
 

@@ -12,8 +12,6 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from listing_server import escaped
 from serving import serving
 
-__all__ = ["serving_keys"]
-
 OBJECT = "<Contents><Key>{key}</Key><LastModified>{time}</LastModified><ETag>{tag}</ETag><Size>{size}</Size></Contents>"
 LISTING = (
     "<ListBucketResult><KeyCount>{count}</KeyCount>{encoding}<IsTruncated>false</IsTruncated>{content}"

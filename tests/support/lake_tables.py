@@ -22,8 +22,6 @@ from pyiceberg.types import LongType
 import penstock as ps
 from penstock.pipes.sources.table_versions import FragmentReader
 
-__all__ = ["KINDS", "DeltaTables", "IcebergTables", "LakeTables", "LanceTables", "delete_by_file", "delete_by_vector"]
-
 
 class LakeTables:
     """Writes a table in a folder, and reads it: a base class."""

@@ -12,8 +12,6 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from serving import serving
 
-__all__ = ["escaped", "serving_lists"]
-
 PAGE = 1000
 """Keys in an answer."""
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["serving_moto"]
-
 REFUSAL = b"<Error><Code>AccessDenied</Code><Message>the requester is to pay</Message></Error>"
 
 PATIENCE = 60.0

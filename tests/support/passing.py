@@ -8,8 +8,6 @@ from typing import Any
 
 import penstock as ps
 
-__all__ = ["HoldsALock", "Passing", "PassingByIndex"]
-
 
 class Passing(ps.IterDataPipe):
     def __init__(self, source: Any) -> None:

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["programs", "serving_postgres"]
-
 PATIENCE = 30.0
 """Seconds that the server may take to begin."""
 

@@ -19,8 +19,6 @@ from urllib.error import HTTPError, URLError
 
 import s3fs
 
-__all__ = ["S3Server", "serving_http", "serving_s3", "uploads_under_way"]
-
 PATIENCE = 30.0
 """Seconds that the server may take to begin, and to end."""
 

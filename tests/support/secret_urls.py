@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SECRET_URLS"]
-
 SECRET_URLS = (
     "https://me:hunter2@host/a.tar?X-Amz-Signature=hunter2",
     "http://host/a.tar;sig=hunter2",

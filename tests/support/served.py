@@ -14,8 +14,6 @@ from typing import Any
 
 from penstock.datasets import Dataset
 
-__all__ = ["FileServer", "served", "serving"]
-
 
 class FileServer:
     """Serves files by their names: with ranges, ETags, and the faults that a test asks for."""

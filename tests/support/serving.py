@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["serving"]
-
 PATIENCE = 30.0
 """Seconds that the process may take to begin, and to end."""
 

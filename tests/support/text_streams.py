@@ -11,8 +11,6 @@ from archives import tar_of, zip_of
 from penstock.datasets import Dataset
 from text_tables import Case
 
-__all__ = ["STREAMS"]
-
 
 def _wikitext(data: Dataset[Any], folder: str) -> Case:
     files = {

@@ -10,8 +10,6 @@ import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets import Dataset
 
-__all__ = ["TABLES", "Case"]
-
 
 @dataclass(frozen=True)
 class Case:

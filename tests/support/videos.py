@@ -10,8 +10,6 @@ import torch
 
 from penstock.pipes.files.videos import codec
 
-__all__ = ["LACKING", "by_ffmpeg", "frames_by_ffmpeg", "samples_by_ffmpeg", "write_grey"]
-
 
 def _lacking() -> str:
     try:

@@ -11,8 +11,6 @@ from penstock.runner.loading import loader
 from penstock.state.passes import Pass
 from penstock.views.explanation import explained
 
-__all__ = ["Watched", "watched_program"]
-
 _PROGRAM = """
 import sys
 sys.path.insert(0, {folder!r})

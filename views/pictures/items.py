@@ -13,8 +13,6 @@ from typing import Any, TypeVar, get_args, get_origin
 from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..chain_info import StepInfo
 
-__all__ = ["item_of", "type_in_words"]
-
 _PIPES: tuple[type, ...] = (TorchIterDataPipe, TorchMapDataPipe)
 _MODULE = re.compile(r"(?:\w+\.)+(?=\w)")
 _IN_MEMORY = (list, tuple, range, str, bytes)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Box", "Layout", "lay_out", "row_numbers"]
-
 _BETWEEN = 18.0
 """The least space between two boxes of a row."""
 _SWEEPS = 4

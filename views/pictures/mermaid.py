@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from ..text import cleaned, cut
 from .nodes import PictureNode
 
-__all__ = ["mermaid_of"]
-
 _MARKUP = re.compile(r"""[\\`*_#\[\](){}|~^$%@&<>"']""")
 
 

@@ -14,8 +14,6 @@ from ..chain_info import ChainInfo, StepInfo
 from ..display import show_chain
 from .items import item_of, type_in_words
 
-__all__ = ["DIVIDES", "PictureNode", "Share", "nodes_of"]
-
 _MOST_NODES = 60
 """The most nodes of a picture. Of a longer chain it has the first and the last."""
 _AT_EACH_END = 20

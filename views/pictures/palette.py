@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["paint", "rules"]
-
 _PALETTE = {  # the property, the light colour, the dark one
     "canvas": ("fill", "#ffffff", "#111418"),
     "box": ("fill", "#f6f8fa", "#1d2229"),

@@ -15,8 +15,6 @@ from .mermaid import mermaid_of
 from .nodes import Share, nodes_of
 from .svg import svg_of
 
-__all__ = ["Picture"]
-
 
 class Picture:
     """The picture of a chain as it was when the picture was made.

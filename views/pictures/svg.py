@@ -12,8 +12,6 @@ from .layout import Box, Point, lay_out, row_numbers
 from .nodes import DIVIDES, PictureNode
 from .palette import paint, rules
 
-__all__ = ["svg_of"]
-
 _CLASS = "penstock-chain"
 _MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
 _SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"

@@ -16,8 +16,6 @@ from .times import StepTimes, WorkerTimes, reading_threads
 if TYPE_CHECKING:
     from .profile import Profile
 
-__all__ = ["verdict"]
-
 _KEEPS_UP = 0.1
 """The input is no bottleneck if the program waits less than this share of the time."""
 _DOES_NOTHING = 0.02

@@ -19,8 +19,6 @@ from ..text import in_words, sentence_in_page, with_unit
 from .bottleneck import verdict
 from .times import Consumer, StepTimes, WorkerTimes, reading_threads
 
-__all__ = ["Profile"]
-
 _HTML = """<pre style="font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace;line-height:1.3;white-space:pre;\
 overflow-x:auto">{table}</pre><p style="max-width:80ch">{sentence}</p>"""
 

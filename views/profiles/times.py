@@ -14,18 +14,6 @@ from ...state.foreign import TorchMapDataPipe, declared, declares
 from ...state.graph import DataPipe, sources_first, sources_of
 from ...state.step_text import arguments_of, is_data_set
 
-__all__ = [
-    "Consumer",
-    "StepTimes",
-    "WorkerTimes",
-    "add",
-    "add_up_times",
-    "measure",
-    "measured_steps",
-    "reading_threads",
-    "times_of_steps",
-]
-
 T = TypeVar("T")
 
 _LONGEST_ARGUMENTS = 30

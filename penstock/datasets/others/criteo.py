@@ -13,8 +13,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import Converters, numbered, record_of, rows_of
 
-__all__ = ["Criteo"]
-
 
 @dataset(**facts("criteo"))
 def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> IterDataPipe[dict[str, Any]]:

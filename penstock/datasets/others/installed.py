@@ -16,8 +16,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import numbered, rows_of
 
-__all__ = ["BreastCancer", "Digits", "MovieReviews"]
-
 _SHARDS = [f"digits-00{number}" for number in range(4)]
 
 

@@ -10,8 +10,6 @@ from ..definition import dataset
 from ..facts import facts
 from ..files import Files
 
-__all__ = ["LibriSpeech"]
-
 Utterance = tuple[bytes, int, str, int, int, int]
 
 _RATE = 16_000

@@ -13,8 +13,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import Converters, record_of, rows_of, samples_of
 
-__all__ = ["MovieLens1M", "MovieLens25M", "MovieLens100K"]
-
 Record = dict[str, Any]
 
 

@@ -12,18 +12,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import numbered, rows_of
 
-__all__ = [
-    "AG_NEWS",
-    "IMDB",
-    "AmazonReviewFull",
-    "AmazonReviewPolarity",
-    "DBpedia",
-    "SogouNews",
-    "YahooAnswers",
-    "YelpReviewFull",
-    "YelpReviewPolarity",
-]
-
 LabelledText = tuple[int, str]
 
 

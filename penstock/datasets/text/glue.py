@@ -17,8 +17,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import named, numbered, rows_of
 
-__all__ = ["MNLI", "MRPC", "QNLI", "QQP", "RTE", "SST2", "STSB", "WNLI", "CoLA"]
-
 _TABS: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
 _INFERENCE = ("entailment", "neutral", "contradiction")
 

@@ -10,8 +10,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import lines_of
 
-__all__ = ["EnWik9", "PennTreebank", "WikiText2", "WikiText103"]
-
 
 @dataset(**facts("wikitext2"))
 def WikiText2(resources: Mapping[str, Files], split: str) -> IterDataPipe[str]:

@@ -12,8 +12,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import text_of
 
-__all__ = ["SQuAD1", "SQuAD2"]
-
 Question = tuple[str, str, list[str], list[int]]
 
 

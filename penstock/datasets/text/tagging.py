@@ -11,8 +11,6 @@ from ..facts import facts
 from ..files import Files
 from ..records import samples_of, text_of
 
-__all__ = ["UDPOS", "CoNLL2000Chunking"]
-
 _COLUMNS = 3
 
 _Sentence = list[list[str]]

@@ -15,8 +15,6 @@ from ..facts import entry, facts
 from ..files import Files
 from ..records import lines_of
 
-__all__ = ["IWSLT2017", "Multi30k"]
-
 Translated = tuple[str, str]
 
 

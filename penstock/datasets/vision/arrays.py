@@ -13,8 +13,6 @@ from ..files import Files
 from .images import as_image
 from .rows import drawn, flawed
 
-__all__ = ["ImageArrays", "checked", "from_arrays", "image_and_label"]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from .images import decoded
 from .matlab import variables
 from .rows import class_folders, drawn, flawed, images_of, kinds_of, one_or_all
 
-__all__ = ["Caltech101", "Caltech256"]
-
 _OTHER_FOLDERS = {
     "Faces": "Faces_2",
     "Faces_easy": "Faces_3",

@@ -16,8 +16,6 @@ from ..files import Files
 from .images import decoded
 from .rows import drawn, flawed, kinds_of, one_or_all, text_lines
 
-__all__ = ["CelebA"]
-
 _PARTS = {"train": "0", "valid": "1", "test": "2"}
 _TABLES = {
     "attr": ("attributes", 40, 2),

@@ -18,8 +18,6 @@ from ..files import Files
 from .arrays import checked, from_arrays
 from .rows import flawed
 
-__all__ = ["CIFAR10", "CIFAR100"]
-
 
 class _Unpickler(pickle.Unpickler):
     """Loads arrays and plain data: what else a pickle asks for is refused, since it could run anything."""

@@ -15,8 +15,6 @@ from ..facts import facts, labels
 from ..files import Files
 from .rows import class_folders, flawed, images_of, label_of, text_lines
 
-__all__ = ["DTD", "GTSRB", "SUN397", "Country211", "EuroSAT", "Food101"]
-
 
 @dataset(**facts("eurosat"))
 def EuroSAT(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:

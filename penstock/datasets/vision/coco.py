@@ -16,8 +16,6 @@ from ..files import Files
 from .images import as_boxes, decoded
 from .rows import drawn, flawed
 
-__all__ = ["COCO"]
-
 _YEARS = ("2017", "2014")
 
 _Row = tuple[str, int, list[Any]]

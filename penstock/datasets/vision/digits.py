@@ -15,8 +15,6 @@ from ..files import Files
 from .images import as_image
 from .rows import content, drawn, flawed
 
-__all__ = ["SEMEION", "USPS"]
-
 
 def _lines(files: Files) -> Iterable[tuple[int, bytes]]:
     return enumerate(content(files).splitlines(), 1)

@@ -17,8 +17,6 @@ from ..files import Files
 from .images import as_image
 from .rows import content, drawn, flawed
 
-__all__ = ["FER2013"]
-
 _USAGES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
 
 

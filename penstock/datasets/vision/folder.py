@@ -19,8 +19,6 @@ from ..resource import Resource, archive_kind
 from ..sample_pipes import Info, IterDataset, MapDataset, arranged
 from .rows import images_of
 
-__all__ = ["ImageFolder"]
-
 Sample = tuple[torch.Tensor, int]
 
 

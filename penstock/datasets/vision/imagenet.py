@@ -17,8 +17,6 @@ from .images import decoded
 from .matlab import variables
 from .rows import drawn, flawed, images_of, label_of, text_lines
 
-__all__ = ["ImageNet"]
-
 _DEVKIT = "ILSVRC2012_devkit_t12/data"
 
 _Row = tuple[str, int, int, int]

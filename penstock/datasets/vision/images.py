@@ -11,8 +11,6 @@ import torch
 
 from ...pipes.files.images import opened_image, pixels_of
 
-__all__ = ["as_boxes", "as_image", "as_mask", "decoded", "decoded_mask"]
-
 
 @functools.cache
 def tv_tensors() -> Any:

@@ -18,8 +18,6 @@ from ..files import Files
 from .arrays import checked, from_arrays
 from .rows import flawed, images_of
 
-__all__ = ["SVHN", "Flowers102", "StanfordCars", "variables"]
-
 
 def variables(files: Files, path: str, *names: str, simple: bool = False) -> list[Any]:
     """Return variables of a `.mat` file of a resource; with `simple`, without dimensions of size 1.

@@ -18,8 +18,6 @@ from .arrays import checked, from_arrays
 from .images import as_image
 from .rows import content, flawed
 
-__all__ = ["EMNIST", "KMNIST", "MNIST", "QMNIST", "FashionMNIST"]
-
 _BYTES_1, _BYTES_3, _INTS_2 = 0x0801, 0x0803, 0x0C02
 """What the files begin with: the type of the numbers, and how many dimensions there are."""
 

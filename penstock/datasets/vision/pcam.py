@@ -20,8 +20,6 @@ from .arrays import checked, from_arrays
 from .images import as_image
 from .rows import flawed
 
-__all__ = ["PCAM"]
-
 
 @dataset(**facts("pcam"))
 def PCAM(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:

@@ -15,8 +15,6 @@ from ..files import Files
 from .images import decoded, decoded_mask
 from .rows import drawn, flawed, kinds_of, one_or_all, text_lines
 
-__all__ = ["OxfordIIITPet"]
-
 _Row = tuple[str, int, int]
 """The name of an image, the label of its breed, and 0 for a cat or 1 for a dog."""
 

@@ -16,19 +16,6 @@ from ..fetching import path_of
 from ..files import Files
 from .images import decoded
 
-__all__ = [
-    "Rows",
-    "class_folders",
-    "content",
-    "drawn",
-    "flawed",
-    "images_of",
-    "kinds_of",
-    "label_of",
-    "one_or_all",
-    "text_lines",
-]
-
 T = TypeVar("T")
 S = TypeVar("S")
 L = TypeVar("L")

@@ -17,8 +17,6 @@ from ..files import Files
 from .arrays import checked, from_arrays
 from .rows import flawed, text_lines
 
-__all__ = ["STL10"]
-
 _COUNTS: Mapping[str, int] = entry("stl10")["splits"]
 _IN_A_FOLD = 1_000
 

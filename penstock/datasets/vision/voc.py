@@ -16,8 +16,6 @@ from ..files import Files
 from .images import as_boxes, decoded, decoded_mask
 from .rows import drawn, flawed, text_lines
 
-__all__ = ["VOCClassification", "VOCDetection", "VOCSegmentation"]
-
 _CLASSES = tuple(labels("voc_classification"))
 _WITH_BACKGROUND = ("__background__", *_CLASSES)
 _YEARS = [str(year) for year in range(2007, 2013)]
