@@ -158,6 +158,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
 
     resumes_from_start = False
     payload = ("_cache",)
+    whole_sources = ("source",)  # the steps between, which the items pass through one by one
     given: int = own(0)
     """How many paths of the current item were yielded."""
     given_up: threading.Event = own(threading.Event, saved=False)

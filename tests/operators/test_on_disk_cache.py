@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
@@ -461,3 +462,23 @@ def test_shards_in_one_process_read_caches_of_their_own(tmp_path: Path) -> None:
     dp = missing.map(lambda name: (name, b"")).end_caching(same_filepath_fn=True).sharding_filter()
     with DataLoader2(dp, reading_service=MultiProcessingReadingService(0, num_shards=3)) as loader:
         assert [os.path.basename(path) for path in loader] == [*"abcde"]
+
+
+def _divided_at(place, folder):
+    items = IterableWrapper(range(12))
+    once = cached(f"{folder}/once", items.sharding_filter() if place == "before" else items)
+    numbers = once.map(os.path.basename).map(lambda name: int(name.removesuffix(".txt")))
+    twice = cached(f"{folder}/twice", numbers.sharding_filter() if place == "between" else numbers)
+    return twice.sharding_filter() if place == "after" else twice
+
+
+@pytest.mark.parametrize("read", [ps.DataLoader2, torch.utils.data.DataLoader])
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_readers_share_the_items_of_caches(place, read, tmp_path):
+    dp = _divided_at(place, tmp_path)
+    options = {"batch_size": None, "num_workers": 2}
+    if read is DataLoader2:
+        options = {"reading_service": MultiProcessingReadingService(2)}
+    found = [*read(dp, **options)]
+    assert sorted(names(found)) == sorted(f"{number}.txt" for number in range(12))
+    assert len(below(tmp_path)) == 24
