@@ -6,15 +6,22 @@ import difflib
 
 _IN_PARALLEL = ".threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
 _ONE_NAME = "give on=…, and columns of other names a common one by .rename_columns({…})"
+_TYPES = "give column_types={'name': type}, or unify=schema, with types of pyarrow"
+_HEADER = "give column_names=[…] for a file without a header, or autogenerate_column_names=True"
 _ARGUMENTS_OF_OTHERS = {
     "batched": ".map_batches(fn, batch_size) calls a function of batches",
     "columns": "put .select_columns([…]) before it",
+    "dtype": _TYPES,
     "expr": "a reader takes it, as in penstock.read_parquet(path, filter=…)",
     **dict.fromkeys(
         ("fn_args", "fn_kwargs", "fn_constructor_args", "fn_constructor_kwargs"),
         "bind them to fn, as in functools.partial(fn, …)",
     ),
+    "filesystem": "a URL names its file system, as in 's3://bucket/folder', and storage_options={…} has its options",
+    "header": _HEADER,
     "left_on": _ONE_NAME,
+    "names": _HEADER,
+    "nrows": "put .limit(n) behind it",
     **dict.fromkeys(
         ("num_cpus", "num_gpus"), ".map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
     ),
@@ -24,6 +31,8 @@ _ARGUMENTS_OF_OTHERS = {
     "num_workers": _IN_PARALLEL,
     "progress": "set loader.progress = True, or put .progress() into the chain",
     "right_on": _ONE_NAME,
+    "sep": "it is called delimiter",
+    "usecols": "it is called columns",
 }
 """Arguments that other libraries' methods take, or that belong elsewhere, and the hint for each."""
 
@@ -34,11 +43,12 @@ def hint_on_argument(name: str, known: list[str]) -> str:
     >>> hint_on_argument("shuffle", ["batch_size", "local_shuffle_buffer_size"])
     ": did you mean 'local_shuffle_buffer_size'?"
     """
+    if name in _ARGUMENTS_OF_OTHERS:
+        return f": {_ARGUMENTS_OF_OTHERS[name]}"
     if hint := did_you_mean(name, known):
         return hint
-    if longer := [each for each in known if f"_{name}_" in f"_{each}_"]:
-        return f": did you mean {' or '.join(map(repr, longer[:3]))}?"
-    return f": {_ARGUMENTS_OF_OTHERS[name]}" if name in _ARGUMENTS_OF_OTHERS else ""
+    longer = [each for each in known if f"_{name}_" in f"_{each}_"]
+    return f": did you mean {' or '.join(map(repr, longer[:3]))}?" if longer else ""
 
 
 def did_you_mean(name: str, known: list[str]) -> str:

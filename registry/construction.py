@@ -157,7 +157,7 @@ def _expect_pipe(cls: type, given: object) -> None:
 
 def _how_to_make(given: object) -> str:
     if isinstance(given, (str, bytes)):
-        return f"give a list, as in [{given!r:.80}]"
+        return f"give a list, as in [{given!r:.80}], or the chain of steps that read it"
     if isinstance(given, Mapping):
         return "give what is meant of it, as in [*mapping.items()]"
     if isinstance(given, MappingView):

@@ -1105,10 +1105,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `"ipc"`: arrow, arrows, feather, ipc; `"orc"`: orc
         - `"images"`: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm
         - `"videos"`: mp4, m4v, mov, mkv, webm, avi, mpg, mpeg, ogv, wmv
-        - `"text"`: txt; `"numpy"`: npy, npz
+        - `"text"`: txt, also with gz, bz2, zst or xz after it; `"numpy"`: npy, npz
 
         Other files are left out. `stats()` counts them as skipped, and names the last ones: a pattern lists them. Files and
-        subfolders whose names begin with `_` or a dot are hidden: these are left out, and not counted.
+        subfolders whose names begin with `_` or a dot are hidden: these are left out, and not counted. As in a shell, a
+        pattern finds a name that begins with a dot by that dot alone.
 
         With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
         are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -2556,9 +2557,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
         removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
-        unless `drop_empty_lines` is False. A line may have `max_bytes` characters; beyond that it raises ValueError. Takes
-        paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
-        read; lines already yielded stay.
+        unless `drop_empty_lines` is False. A file whose name ends in gz, bz2, zst or xz is decompressed. A line may have
+        `max_bytes` characters; beyond that it raises ValueError. Takes paths and URLs of fsspec; `storage_options` are
+        options of the file system. `on_error` handles a file that cannot be read; lines already yielded stay.
 
         Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
         in another encoding.
@@ -3587,12 +3588,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
         `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
-        At its end, a pass writes an index, `_…index.json`. It has the type of each of the `columns`, and for each file its
-        `name`, `rows`, `bytes` and `sha256`. Readers of folders, such as `read_parquet` and `pyarrow.dataset`, ignore it,
-        since its name begins with `_`.
+        At its end, a pass writes an index, `.…index.json`. It has the type of each of the `columns`, and for each file its
+        `name`, `rows`, `bytes` and `sha256`. Readers of folders and patterns, such as `read_parquet` and `pyarrow.dataset`,
+        ignore it, since its name begins with a dot.
 
         Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own files: the first has the
-        numbers 0, n, 2 n, …, and its index is `_…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks,
+        numbers 0, n, 2 n, …, and its index is `.…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks,
         rank)`: `DistributedReadingService` makes ranks end together, which would repeat files or leave some out. A resumed
         chain does not write files again that it had yielded.
 

@@ -140,10 +140,16 @@ def _obstore_error(error: Exception, url: str) -> OSError:
     if "TimedOut" in details or "timed out" in details:
         return _timeout(url)
     if "HttpError" in details or "reqwest::Error" in details:
-        what = "no connection" if "kind: Connect" in details else "the answer was cut"
+        what = _no_connection(details, url) if "kind: Connect" in details else "the answer was cut"
         system = re.search(r'message: "([^"]*)"', details)
         return ConnectionError(errno.ECONNABORTED, what + (f" ({system[1]})" if system else ""), url)
     return OSError(errno.EIO, without_secrets(text), url)
+
+
+def _no_connection(text: str, url: str) -> str:
+    """Return what to say, with the server that a client names and the URL does not, such as an endpoint of S3."""
+    server = re.search(r"https?://[^/\s\"'?@]+", text)
+    return "no connection" if server is None or server[0] in url else f"no connection to {server[0]}"
 
 
 _MISSING = {"NoSuchBucket": "bucket", "RepoNotFound": "data set", "RevisionNotFound": "revision of the data set"}
@@ -178,6 +184,8 @@ def _botocore_error(error: Exception, url: str) -> Exception:
         return _timeout(url)
     if isinstance(error, exceptions.FlexibleChecksumError):
         return OSError(errno.EIO, "the bytes that came do not match the checksum that the server gave", url)
+    if isinstance(error, exceptions.EndpointConnectionError):
+        return ConnectionError(errno.ECONNABORTED, _no_connection(str(error), url), url)
     if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)):
         return ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
     hide_secrets(error)

@@ -131,8 +131,9 @@ def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[
     """
     known = {kind: {name for name in dir(kind) if name[0] != "_"} - _NOT_OPTIONS for kind in kinds}
     if unknown := [name for name in options if not any(name in names for names in known.values())]:
-        possible = ", ".join(sorted(set().union(*known.values())))
-        raise TypeError(f"there is no option {', '.join(map(repr, unknown))}: the options are {possible}")
+        possible = sorted(set().union(*known.values()))
+        hint = hint_on_argument(unknown[0], possible)
+        raise TypeError(f"there is no option {unknown[0]!r}{hint}; the options are {', '.join(possible)}")
     return {kind: {name: options[name] for name in options if name in names} for kind, names in known.items()}
 
 

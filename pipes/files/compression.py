@@ -182,6 +182,12 @@ def decompressed(
     return io.BufferedReader(raw, _CHUNK) if max_bytes == math.inf else BoundedReader(raw, raw.bound, _CHUNK)
 
 
+def decompressor_by_name(name: str) -> Callable[[], Any] | None:
+    """Return what decompresses a file whose name ends as that of a compressed one, or None."""
+    suffixes = {suffix: kind.new_decompressor for kind in KINDS.values() for suffix in kind.suffixes}
+    return suffixes.get(os.path.splitext(name)[1].lower())
+
+
 def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:
     """Return a stream that can peek, wrapped if needed, and its first bytes."""
     if not hasattr(stream, "peek"):

@@ -8,8 +8,8 @@ _OF_SOUNDS = "wav flac mp3 ogg oga opus m4a aac aiff"
 IMAGES, VIDEOS, SOUNDS = (tuple(f".{name}" for name in names.split()) for names in (_OF_IMAGES, _OF_VIDEOS, _OF_SOUNDS))
 
 
-def _also_packed(*extensions: str) -> tuple[str, ...]:
-    return tuple(extension + codec for codec in ("", ".gz", ".bz2", ".zst", ".lz4") for extension in extensions)
+def _also_packed(*extensions: str, codecs: tuple[str, ...] = (".gz", ".bz2", ".zst", ".lz4")) -> tuple[str, ...]:
+    return tuple(extension + codec for codec in ("", *codecs) for extension in extensions)
 
 
 EXTENSIONS = {
@@ -20,7 +20,7 @@ EXTENSIONS = {
     "orc": (".orc",),
     "images": IMAGES,
     "videos": VIDEOS,
-    "text": (".txt",),
+    "text": _also_packed(".txt", codecs=(".gz", ".bz2", ".zst", ".xz")),
     "numpy": (".npy", ".npz"),
 }
 """The extensions of each kind of `list_table_files`."""

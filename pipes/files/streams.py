@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import IO, Any
@@ -25,7 +26,10 @@ def path_and_content(item: object, what: str = "a stream") -> tuple[Any, Any]:
         return path_and(what, item)
     except TypeError as error:
         if isinstance(item, (str, os.PathLike)):
-            raise TypeError(f'{error}: open the files first, as in .open_files_by_fsspec(mode="rb")') from None
+            of_tar = ".load_from_tar()" if re.search(r"\.(tar|tgz)(\.\w+)?$", os.fspath(item)) else ""
+            expand = ".shard_expand()" if "{" in os.fspath(item) else ""
+            how = f'{expand}.open_files_by_fsspec(mode="rb"){of_tar}'
+            raise TypeError(f"{error}: open the files first, as in {how}") from None
         raise
 
 

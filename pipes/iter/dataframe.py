@@ -210,6 +210,8 @@ def _values_of_columns(rows: list[Any], names: Sequence[str] | None) -> dict[str
         keys = dict.fromkeys(key for row in rows for key in row) if names is None else names
         return {key: [row.get(key) for row in rows] for key in keys}
     names = getattr(rows[0], "_fields", None) if names is None else names
+    if any(isinstance(row, pa.RecordBatch) for row in rows[:1]):
+        raise ValueError("the items are batches of columns, not rows: put .rows() before it")
     if names is None:
         raise ValueError(f"a row is of type {type(rows[0]).__name__}, which does not name its values: give columns")
     values = [row if isinstance(row, (tuple, list)) else (row,) for row in rows]

@@ -41,10 +41,11 @@ class TableFileLister(Lister):
     - `"ipc"`: arrow, arrows, feather, ipc; `"orc"`: orc
     - `"images"`: png, jpg, jpeg, jpe, jfif, bmp, gif, tif, tiff, webp, pbm, pgm, pnm, ppm
     - `"videos"`: mp4, m4v, mov, mkv, webm, avi, mpg, mpeg, ogv, wmv
-    - `"text"`: txt; `"numpy"`: npy, npz
+    - `"text"`: txt, also with gz, bz2, zst or xz after it; `"numpy"`: npy, npz
 
     Other files are left out. `stats()` counts them as skipped, and names the last ones: a pattern lists them. Files and
-    subfolders whose names begin with `_` or a dot are hidden: these are left out, and not counted.
+    subfolders whose names begin with `_` or a dot are hidden: these are left out, and not counted. As in a shell, a
+    pattern finds a name that begins with a dot by that dot alone.
 
     With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
     are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -127,7 +128,9 @@ class TableFileLister(Lister):
         may_be_pattern = re.search(r"[*?\[]", path) and lists_by_name(address)
         if may_be_pattern and not wrap(lambda path: in_plain_words(root, file_system.isdir, path))(path):
             found = wrap(lambda path: in_plain_words(root, file_system.glob, path, detail=True))(path)
-            names = [name for name, entry in found.items() if entry["type"] == "file"]
+            # As in a shell, a name that begins with a dot is found by a dot alone.
+            hidden = path.count("/.")
+            names = [name for name, each in found.items() if each["type"] == "file" and name.count("/.") <= hidden]
             if not names:
                 raise FileNotFoundError(errno.ENOENT, "no file matches", root)
             return (url for url in urls_below(address, path, names) if matches(url, ""))

@@ -37,6 +37,7 @@ from ..bases.rows.one_schema import OneSchema
 from ..columns.origins import FilePart, origin_of
 from ..columns.text_formats import has_plain_line_ends, lines_in_range
 from ..columns.to_arrow import batch_of, columns_of
+from ..files.compression import decompressed, decompressor_by_name
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
 from ..files.streams import bounded_lines
@@ -266,9 +267,9 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
     removed, and so is the byte order mark with which UTF-8 may begin. Empty lines, and lines of spaces, are left out
-    unless `drop_empty_lines` is False. A line may have `max_bytes` characters; beyond that it raises ValueError. Takes
-    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
-    read; lines already yielded stay.
+    unless `drop_empty_lines` is False. A file whose name ends in gz, bz2, zst or xz is decompressed. A line may have
+    `max_bytes` characters; beyond that it raises ValueError. Takes paths and URLs of fsspec; `storage_options` are
+    options of the file system. `on_error` handles a file that cannot be read; lines already yielded stay.
 
     Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
     in another encoding.
@@ -332,7 +333,9 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     def _opened(self, item: Any, path: str) -> IO[bytes]:
         if not isinstance(item, FilePart):
-            return open_file(path, self.storage_options, retry=self._retry, counted_by=self.error_policy)[0]
+            stream, _ = open_file(path, self.storage_options, retry=self._retry, counted_by=self.error_policy)
+            decompressor = decompressor_by_name(path)
+            return stream if decompressor is None else decompressed(stream, path, decompressor)
         if not has_plain_line_ends(self.encoding):
             raise ValueError(
                 f"a file in {self.encoding} cannot be divided at its line ends: put sharding_filter in place of "

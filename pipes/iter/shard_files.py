@@ -18,6 +18,7 @@ from ..bases.rows.one_schema import all_items
 from ..columns.files import CODECS, FORMATS, ColumnFile
 from ..columns.origins import FilePart, Origin, RowGroup, origin_of
 from ..columns.text_formats import BLOCK_SIZE, TEXT
+from ..files.compression import decompressor_by_name
 from .shard import ShardingFilter
 
 _AT_ONCE = 8
@@ -138,7 +139,7 @@ class FileSharder(ShardingFilter[Any]):
             return 0
 
     def _bytes(self, url: str) -> int:
-        if os.path.splitext(url)[1].lower() in CODECS:
+        if os.path.splitext(url)[1].lower() in CODECS or decompressor_by_name(url):
             return 0
         with open_to_seek(url, self.storage_options) as file:
             size = file.seek(0, os.SEEK_END)

@@ -63,12 +63,12 @@ class ParquetWriter(TableWriter):
     memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
     `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
-    At its end, a pass writes an index, `_…index.json`. It has the type of each of the `columns`, and for each file its
-    `name`, `rows`, `bytes` and `sha256`. Readers of folders, such as `read_parquet` and `pyarrow.dataset`, ignore it,
-    since its name begins with `_`.
+    At its end, a pass writes an index, `.…index.json`. It has the type of each of the `columns`, and for each file its
+    `name`, `rows`, `bytes` and `sha256`. Readers of folders and patterns, such as `read_parquet` and `pyarrow.dataset`,
+    ignore it, since its name begins with a dot.
 
     Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own files: the first has the
-    numbers 0, n, 2 n, …, and its index is `_…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks,
+    numbers 0, n, 2 n, …, and its index is `.…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks,
     rank)`: `DistributedReadingService` makes ranks end together, which would repeat files or leave some out. A resumed
     chain does not write files again that it had yielded.
 

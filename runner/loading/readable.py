@@ -29,4 +29,7 @@ def as_iterable(chain: Any) -> Any:
 def expect_pipe(chain: object) -> None:
     """Raise TypeError for anything but a chain of pipes."""
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
-        raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
+        raise TypeError(
+            f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}: wrap a list, as in "
+            "penstock.iter.IterableWrapper(items), and a data set of torch by penstock.from_torch(dataset)"
+        )

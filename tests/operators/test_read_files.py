@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import threading
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,8 +19,10 @@ from PIL import Image
 import penstock as ps
 from deep_images import png_of, tiff_of
 from penstock import IterDataPipe
+from penstock.errors.optional import zstandard
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Throttle
+from penstock.registry import Throttle, apply_sharding, copy_of
+from resuming import assert_resumes_everywhere
 from s3 import S3Server
 
 
@@ -142,6 +148,33 @@ def test_text_is_a_row_for_each_line(tmp_path: Path) -> None:
         list(paths(second, first).read_text())
     assert str(first) in raised.value.__notes__[0]
     assert list(paths(first, second).read_text(on_error="skip")) == [{"text": "three"}]
+
+
+COMPRESSED = {
+    "gz": gzip.compress,
+    "GZ": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstandard().compress,
+}
+
+
+@pytest.mark.parametrize("ending", COMPRESSED)
+def test_compressed_text_is_read_by_one_reader(ending: str, tmp_path: Path) -> None:
+    lines = [f"line {number}" for number in range(1000)]
+    path = tmp_path / f"a.txt.{ending}"
+    path.write_bytes(COMPRESSED[ending]("\n".join(lines).encode()))
+    assert_resumes_everywhere(lambda: ps.read_text(str(tmp_path)).map(itemgetter("text")).header(5))
+    divided = paths(path).shard_files("text", min_bytes=1).read_text()
+    with ps.DataLoader2(divided, reading_service=ps.InProcessReadingService()) as loader:
+        assert [row["text"] for row in loader] == lines
+    parts = [copy_of(divided) for _ in range(2)]
+    for number, part in enumerate(parts):
+        apply_sharding(part, 2, number)
+    assert sorted(row["text"] for part in parts for row in part) == sorted(lines)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(OSError, match=f"a.txt.{ending}' is cut or corrupt"):
+        list(ps.read_text(str(path)))
 
 
 def test_resuming_text_reads_none_of_the_files_before(tmp_path: Path) -> None:

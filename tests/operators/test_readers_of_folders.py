@@ -116,8 +116,22 @@ def test_the_endings_are_documented() -> None:
     for kind, endings in EXTENSIONS.items():
         plain = [ending[1:] for ending in endings if ending.count(".") == 1]
         assert f'"{kind}"`: {", ".join(plain)}' in documented
-        packed = [ending + codec for ending in endings if ending.count(".") == 1 for codec in CODECS]
-        assert sorted({*endings} - {f".{ending}" for ending in plain}) == (sorted(packed) if kind in TEXT else [])
+        codecs = {"text": [".gz", ".bz2", ".zst", ".xz"], **{key: [*CODECS] for key in TEXT}}.get(kind, [])
+        packed = [f".{ending}{codec}" for ending in plain for codec in codecs]
+        assert sorted({*endings} - {f".{ending}" for ending in plain}) == sorted(packed)
+
+
+@pytest.mark.parametrize("place", ["", "memory://written", "s3://written"])
+def test_patterns_find_what_was_written_and_not_the_index(place: str, tmp_path: Path, s3_server: S3Server) -> None:
+    if place.startswith("s3"):
+        s3_server.empty_bucket("written")
+    folder = f"{place or tmp_path}/.of/numbers"
+    numbers = [{"id": number} for number in range(4)]
+    assert ps.from_items(numbers).write_json(folder).run()["files"] == 1
+    assert ids(ps.read_json(f"{folder}/*.json")) == [0, 1, 2, 3]
+    assert ids(ps.read_json(f"{folder}/*.json", unify=True)) == [0, 1, 2, 3]
+    assert [row["id"] for row in ps.read_text(f"{folder}/*").parse_json()] == [0, 1, 2, 3]
+    assert [*TableFileLister(f"{folder}/.*", "json")] == [f"{folder}/.part-index.json"]
 
 
 def test_other_files_count_as_skipped_in_loaders_and_not_against_a_limit(tmp_path: Path) -> None:

@@ -98,14 +98,14 @@ def test_rows_are_read_back_from_files_of_so_many(tmp_path: Path, kind: str, sha
     urls = [f"{tmp_path}/train-000{number}.{kind}" for number in range(3)]
     assert written(SHAPES[shape](), tmp_path, kind) == [(urls[0], 3), (urls[1], 3), (urls[2], 1)]
     assert [rows_of(url) for url in urls] == [ids(range(3)), ids(range(3, 6)), ids(range(6, 7))]
-    assert sorted(contents(tmp_path)) == ["_train-index.json", *map(os.path.basename, urls)]
+    assert sorted(contents(tmp_path)) == [".train-index.json", *map(os.path.basename, urls)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_index_tells_of_each_file_what_is_in_it(tmp_path: Path, kind: str) -> None:
     written(ids(range(7)), tmp_path, kind)
     files = contents(tmp_path)
-    index = json.loads(files.pop("_train-index.json"))
+    index = json.loads(files.pop(".train-index.json"))
     assert index == {
         "columns": {"id": "int64", "text": "str" if kind == "npz" else "string"},
         "shards": [
@@ -121,8 +121,8 @@ def test_the_index_tells_of_each_file_what_is_in_it(tmp_path: Path, kind: str) -
     for number, source in enumerate(([], [batch(range(0))])):  # no rows are no files
         folder = tmp_path / str(number)
         assert written(source, folder, kind) == []
-        assert [*contents(folder)] == ["_train-index.json"]
-        assert json.loads(contents(folder)["_train-index.json"])["shards"] == []
+        assert [*contents(folder)] == [".train-index.json"]
+        assert json.loads(contents(folder)[".train-index.json"])["shards"] == []
 
 
 # Tensors
@@ -333,7 +333,7 @@ def test_what_a_file_cannot_hold_is_an_error(tmp_path: Path, kind: str, source: 
 def test_npy_files_are_the_array_of_one_column(tmp_path: Path) -> None:
     files = written([as_tensors(range(7))], tmp_path, "npy", column="id")
     assert [np.load(url).tolist() for url, _ in files] == [[0, 1, 2], [3, 4, 5], [6]]
-    assert json.loads(contents(tmp_path)["_train-index.json"])["columns"] == {"id": "int64"}
+    assert json.loads(contents(tmp_path)[".train-index.json"])["columns"] == {"id": "int64"}
     with pytest.raises(KeyError, match=r"there is no column 'idd': the columns are \['id', 'text'\]"):
         written([batch(range(2))], tmp_path, "npy", column="idd")
 
@@ -540,7 +540,7 @@ def test_each_row_is_written_once_however_often_it_stops(
     ]
     assert [row for url, _ in files for row in rows_of(url)] == ids(range(sum(sizes)))
     assert finished == {url: os.stat(url).st_ino for url, _ in files}  # no finished file is written again
-    index = json.loads(contents(folder)["_train-index.json"])["shards"]
+    index = json.loads(contents(folder)[".train-index.json"])["shards"]
     assert [(shard["name"], shard["rows"]) for shard in index] == [(os.path.basename(url), n) for url, n in files]
 
 

@@ -184,7 +184,7 @@ def bucket(s3_server: S3Server) -> Path:
     return s3_server.empty_bucket("unsent")
 
 
-@pytest.mark.parametrize(("kind", "name"), [*((kind, "train-0001") for kind in KINDS), ("parquet", "_train-index")])
+@pytest.mark.parametrize(("kind", "name"), [*((kind, "train-0001") for kind in KINDS), ("parquet", ".train-index")])
 def test_a_refused_upload_is_not_skipped(bucket: Path, fault_proxy: FaultProxy, kind: str, name: str) -> None:
     suffix = "json" if "index" in name else kind
     fault_proxy.play(Fault("status", f"PUT /unsent/{name}.{suffix}", status=403, code="AccessDenied"))

@@ -135,7 +135,7 @@ def test_300_rows_and_then_100(place: tuple[str, Path], kind: str) -> None:
     assert ids_in(folder, kind) == [*range(100)]
     index = json.loads(next(folder.glob("*part-index.json")).read_bytes())
     told = [entry["name"] for entry in index["shards"]]
-    assert names(folder) == sorted([*told, "part-index.json" if kind == "write_tar" else "_part-index.json"])
+    assert names(folder) == sorted([*told, "part-index.json" if kind == "write_tar" else ".part-index.json"])
     if url.startswith("local://") and kind != "write_tar":
         assert ids_in(url, kind) == [*range(100)]
 
@@ -174,8 +174,8 @@ def test_another_number_of_readers_finds_the_files_of_all(
     assert ids_in(tmp_path, "write_csv") == [*range(80)]
     write(range(20), after, mode="overwrite")
     assert ids_in(tmp_path, "write_csv") == [*range(20)]
-    listed = [entry["name"] for file in tmp_path.glob("_*") for entry in json.loads(file.read_bytes())["shards"]]
-    assert sorted(listed) == [name for name in names(tmp_path) if name[0] != "_"]
+    listed = [entry["name"] for file in tmp_path.glob(".*") for entry in json.loads(file.read_bytes())["shards"]]
+    assert sorted(listed) == [name for name in names(tmp_path) if name[0] != "."]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -200,8 +200,8 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
     assert ids_in(tmp_path, "write_csv") == [0, 1, 2, 7]
     for content in ("[]", "not JSON", "{}", '{"shards": 3}'):
         (tmp_path / "other").mkdir(exist_ok=True)
-        (tmp_path / "other" / "_part-index.json").write_text(content)
-        with pytest.raises(ValueError, match="_part-index.json is not an index of a writer: remove it"):
+        (tmp_path / "other" / ".part-index.json").write_text(content)
+        with pytest.raises(ValueError, match=".part-index.json is not an index of a writer: remove it"):
             rows(range(3)).write_csv(tmp_path / "other", mode="overwrite").run()
 
 
@@ -213,7 +213,7 @@ def test_a_template_counts_only_its_own_names(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="has 5 files of an earlier run"):
         train.run()
     rows(range(3)).write_csv(f"{tmp_path}/train-{{shard:03d}}.csv", 2, mode="overwrite").run()
-    expected = ["_train-index.json", "_valid-index.json", "train-000.csv", "train-001.csv", "train-7.csv"]
+    expected = [".train-index.json", ".valid-index.json", "train-000.csv", "train-001.csv", "train-7.csv"]
     assert names(tmp_path) == [*expected, *(f"valid-{number}.csv" for number in range(3))]
 
     def write_below(**arguments: Any) -> Any:
@@ -269,7 +269,7 @@ def test_a_run_in_another_format_is_not_replaced(place: tuple[str, Path], worker
         loaded(rows(numbers).write_csv(url, mode="append"), 0 if workers else None)
     assert {name: (folder / name).read_bytes() for name in before} == before
     assert ids_in(folder, "write_csv") == [*range(7)]
-    told = [entry["name"] for path in folder.glob("_*") for entry in json.loads(path.read_bytes())["shards"]]
+    told = [entry["name"] for path in folder.glob(".*") for entry in json.loads(path.read_bytes())["shards"]]
     assert sorted(told) == sorted(path.name for path in folder.glob("part-*"))
 
 
@@ -290,10 +290,10 @@ def test_with_a_template_the_index_tells_the_format(tmp_path: Path) -> None:
         rows(range(9)).write_csv(f"{tmp_path}/a-{{shard}}.csv", mode="overwrite").run()
     for path in tmp_path.glob("*.parquet"):
         path.unlink()
-    with pytest.raises(FileExistsError, match="has an index of an earlier run, '_a-index.json': mode='overwrite' repl"):
+    with pytest.raises(FileExistsError, match="has an index of an earlier run, '.a-index.json': mode='overwrite' repl"):
         rows(range(9)).write_csv(f"{tmp_path}/a-{{shard}}.csv").run()
     rows(range(9)).write_csv(f"{tmp_path}/a-{{shard}}.csv", mode="overwrite").run()
-    assert names(tmp_path) == ["_a-index.json", "a-0.csv"]
+    assert names(tmp_path) == [".a-index.json", "a-0.csv"]
 
 
 # Resuming

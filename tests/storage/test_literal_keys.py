@@ -127,7 +127,7 @@ def test_what_is_written_to_a_folder_is_read_back(name: str, bucket: Bucket) -> 
 
     write(1, 2)
     assert bucket.names() == sorted([*others, *(f"{folder}{file}" for file in (
-        "_part-index.json", "part-00000.json", "part-00001.json",
+        ".part-index.json", "part-00000.json", "part-00001.json",
     ))])  # fmt: skip
     with pytest.raises(FileExistsError, match="2 files of an earlier run"):
         write(3)
@@ -201,7 +201,7 @@ def test_names_on_a_disk_are_literal(protocol: str, name: str, tmp_path: Path) -
         (tmp_path / other / "part-00000.json").touch()
     url = f"{protocol}{tmp_path}/{name}"
     ps.from_items([{"id": 1}]).write_json(url).run()
-    assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["_part-index.json", "part-00000.json"]
+    assert sorted(path.name for path in (tmp_path / name).iterdir()) == [".part-index.json", "part-00000.json"]
     assert [batch.to_pylist() for batch in ps.read_json(url)] == [[{"id": 1}]]
     files = [f"{url}/part-00000.json"]
     assert [path.removeprefix("file://") for path in IterableWrapper([url]).list_table_files("json")] == [

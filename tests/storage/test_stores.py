@@ -477,8 +477,12 @@ def test_errors_name_the_object_and_say_whether_to_retry(
 
 def test_a_server_that_is_not_there_is_a_connection_error(keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(ConnectionError, match="no connection"):
+    with pytest.raises(
+        ConnectionError, match="no connection to http://127.0.0.1:1 .Connection refused.: 's3://bucket/a"
+    ):
         read_whole("s3://bucket/a", {})
+    with pytest.raises(ConnectionError, match="no connection to http://127.0.0.1:1: 's3://bucket/a"):
+        list(ps.read_parquet("s3://bucket/a"))
 
 
 def test_keys_that_were_replaced_in_the_files_are_found(

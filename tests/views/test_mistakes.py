@@ -6,6 +6,7 @@ import itertools
 import re
 import weakref
 
+import pyarrow as pa
 import pytest
 import torch
 
@@ -61,6 +62,22 @@ def in_order():
         (lambda: ps.RayReadingService(workers=2), TypeError, "RayReadingService takes no workers: give num_workers"),
         (lambda: ps.DistributedReadingService(num_workers=2), TypeError, "follows in a SequentialReadingService"),
         (lambda: ps.read_parquet(".", batchsize=3), TypeError, "takes no batchsize: did you mean 'batch_size'?"),
+        (lambda: ps.read_parquet(".", filesystem=None), TypeError, "takes no filesystem: a URL names its file system,"),
+        (lambda: ps.read_csv(".", sep=";"), TypeError, "there is no option 'sep': it is called delimiter; the option"),
+        (lambda: ps.read_csv(".", header=None), TypeError, "'header': give column_names=[…] for a file without a"),
+        (lambda: ps.read_csv(".", delimeter=";"), TypeError, "'delimeter': did you mean 'delimiter'"),
+        (lambda: DataLoader2([1]), TypeError, "wrap a list, as in penstock.iter.IterableWrapper(items), and a data"),
+        (
+            lambda: list(ps.from_arrow(pa.table({"x": [1]})).dataframe()),
+            ValueError,
+            "the items are batches of columns, not rows: put .rows() before it",
+        ),
+        (
+            lambda: list(ps.iter.WebDataset(["s{000..003}.tar"])),
+            TypeError,
+            'as in .shard_expand().open_files_by_fsspec(mode="rb").load_from_tar()',
+        ),
+        (lambda: list(ps.iter.WebDataset("a.tar")), TypeError, "give a list, as in ['a.tar'], or the chain of steps"),
         (lambda: ps.iter_torch_batches(numbers(), shuffle=True), TypeError, "mean 'local_shuffle_buffer_size' or 'lo"),
         (lambda: ps.iter_torch_batches(numbers(), columns=["x"]), TypeError, "put .select_columns([…]) before it"),
         (lambda: ps.iter_torch_batches(numbers(), progress=True), TypeError, "set loader.progress = True, or put"),

@@ -35,7 +35,7 @@ class RowWriter(ShardWriter, Generic[T]):
     """
 
     counted = "rows"
-    index_prefix = "_"  # readers of folders skip names with this prefix
+    index_prefix = "."  # readers of folders, patterns and other libraries skip names with this prefix
     rows_at_once: ClassVar[int] = 256
     """Maximum single rows of a piece."""
 
