@@ -11,8 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import DataChunk, Throttle
-from resuming import ALWAYS
+from penstock.registry import DataChunk
 
 
 def numbers(n: int) -> Any:
@@ -166,22 +165,6 @@ def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end(
 
 
 # resuming
-
-
-def test_a_resumed_bucketbatch_reads_no_pool_that_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Throttle, "step", ALWAYS)
-    pulled: list[int] = []
-
-    def make() -> Any:
-        return numbers(12).map(lambda x: pulled.append(x) or x).bucketbatch(2, batch_num=2).set_seed(1)
-
-    dp = make()
-    assert len(list(islice(dp, 3))) == 3
-    resumed = make()
-    resumed.load_state_dict(dp.state_dict())
-    pulled.clear()
-    assert len(list(resumed)) == 3
-    assert pulled == list(range(4, 12))
 
 
 @pytest.mark.parametrize(

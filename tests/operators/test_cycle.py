@@ -7,8 +7,7 @@ import pytest
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import Throttle
-from resuming import ALWAYS, assert_resumes_everywhere, passed_on
+from resuming import assert_resumes_everywhere
 
 
 def numbers(n: int) -> ps.IterDataPipe[int]:
@@ -59,22 +58,6 @@ def test_repeat_gives_the_same_object_several_times() -> None:
     assert first is second
     assert third is fourth
     assert [first, third] == [[1], [2]]
-
-
-def test_a_resumed_repeat_does_not_read_again_what_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Throttle, "step", ALWAYS)
-    read: list[int] = []
-
-    def make() -> Any:
-        return numbers(4).map(lambda x: read.append(x) or x).repeat(2)
-
-    dp = make()
-    dp.take(3)
-    resumed = make()
-    resumed.load_state_dict(passed_on(dp))
-    read.clear()
-    assert list(resumed) == [1, 2, 2, 3, 3]
-    assert read == [1, 2, 3]
 
 
 def test_an_endless_cycle_has_no_length() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 
 
@@ -74,22 +73,6 @@ def test_header_yields_the_first_items_and_pulls_no_more(limit: int, expected: l
 def test_header_has_a_limit_of_ten_or_none() -> None:
     assert len(list(IterableWrapper(range(20)).header())) == 10
     assert list(IterableWrapper(range(20)).header(None)) == list(range(20))
-
-
-def test_header_pulls_no_more_than_what_is_left_when_it_resumes() -> None:
-    pulled: list[int] = []
-
-    def make() -> ps.IterDataPipe[int]:
-        return IterableWrapper(range(9)).map(recorded(pulled)).header(5)
-
-    dp = make()
-    iterator = iter(dp)
-    assert [next(iterator), next(iterator)] == [0, 1]
-    resumed = make()
-    resumed.load_state_dict(dp.state_dict())
-    pulled.clear()
-    assert list(resumed) == [2, 3, 4]
-    assert pulled == [2, 3, 4]
 
 
 # until_error

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 import re
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Callable, Iterator
@@ -18,8 +17,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Collator, Filter, FlatMapper, IterableWrapper, Mapper
-from penstock.registry import DataChunk, Throttle
-from resuming import ALWAYS, assert_resumes_everywhere
+from penstock.registry import DataChunk
+from resuming import assert_resumes_everywhere
 
 Point = namedtuple("Point", ["x", "y"])
 
@@ -232,25 +231,6 @@ def test_pipe_reads_other_pipes_among_its_arguments_and_resumes_them() -> None:
 
 
 # resuming and sources
-
-
-def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Throttle, "step", ALWAYS)
-    called = []
-
-    def outputs(n: int) -> list[int]:
-        called.append(n)
-        return [n] * n
-
-    dp = IterableWrapper(range(1, 6)).flatmap(outputs)
-    iterator = iter(dp)
-    list(islice(iterator, 8))  # 1, 2 2, 3 3 3, and two of the four 4
-    state = json.loads(json.dumps(dp.state_dict()))
-    called.clear()
-    resumed = IterableWrapper(range(1, 6)).flatmap(outputs)
-    resumed.load_state_dict(state)
-    assert list(resumed) == [4, 4, 5, 5, 5, 5, 5]
-    assert called == [4, 5]
 
 
 @pytest.mark.parametrize("source", [[1, 2], range(1, 3), np.array([1, 2]), torch.tensor([1, 2])])

@@ -139,25 +139,6 @@ def test_what_is_no_column_batch_is_an_error() -> None:
         assert "[1, 2]" in raised.value.__notes__[0]
 
 
-def test_resuming_reads_no_batch_before_the_one_with_the_next_row() -> None:
-    read: list[int] = []
-    items = batches([4] * 10)
-
-    def make() -> IterDataPipe[Any]:
-        return IterableWrapper(range(10)).map(lambda number: read.append(number) or items[number]).rebatch(3)  # type: ignore[func-returns-value]
-
-    with mock.patch.object(Throttle, "step", 1):
-        dp = make()
-        rows = [ids(batch) for batch in islice(dp, 8)][-1]
-        state = passed_on(dp)
-    read.clear()
-    resumed = make()
-    resumed.load_state_dict(state)
-    assert rows == [21, 22, 23]
-    assert ids(next(iter(resumed))) == [24, 25, 26]
-    assert read == [5, 6]  # the batch that was in hand, and the one that has row 24
-
-
 def test_rows_are_dicts_of_plain_values_and_parts_of_tensors() -> None:
     image = np.arange(8, dtype=np.uint8).reshape(2, 2, 2)
     batch = pa.record_batch(

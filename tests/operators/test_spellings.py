@@ -38,15 +38,6 @@ def test_a_split_has_each_row_once() -> None:
     assert sorted([*train, *test]) == list(range(10))
 
 
-def test_iter_torch_batches_is_read_again_each_epoch() -> None:
-    batches = rows().iter_torch_batches(batch_size=4)
-    for _ in range(2):
-        assert [batch["x"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    for dp in (rows(), ps.from_arrow(TABLE), ps.map.SequenceWrapper([{"x": number} for number in range(10)])):
-        for _ in range(2):
-            assert [len(batch["x"]) for batch in dp.iter_torch_batches()] == [10]
-
-
 def test_iter_torch_batches_takes_the_arguments_of_the_guide() -> None:
     dp = ps.from_arrow(TABLE).select_columns(["x"])
     batches = dp.iter_torch_batches(

@@ -121,19 +121,6 @@ def test_columns_as_for_map(method):
 
 
 @either
-def test_items_are_worked_on_at_the_same_time(method, tmp_path):
-    def waits_for_the_other(x):
-        (tmp_path / str(x)).touch()
-        deadline = time.monotonic() + 10
-        while not (tmp_path / str(1 - x)).exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-        return x
-
-    assert list(mapped(numbers(range(2)), method, waits_for_the_other)) == [0, 1]
-
-
-@either
 def test_the_consumer_pulls_no_more_items_than_are_scheduled(method):
     pulled, readers = [], set()
 
@@ -540,20 +527,6 @@ def test_a_consumer_in_another_thread_is_woken_when_it_gives_up(monkeypatch):
     assert "penstock-prefetch" not in our_threads()
     release.set()
     [thread.join(10) for thread in threading.enumerate() if thread.name.startswith("penstock")]
-
-
-@either
-def test_many_passes_leave_no_more_than_one(method):
-    dp = mapped(numbers(range(50)), method, abs)
-    next(iter(dp))
-    gc.collect()
-    before = psutil.Process().num_fds(), threading.active_count(), len(our_processes())
-    for taken in range(0, 30, 3):
-        list(islice(dp, taken))
-    gc.collect()
-    after = psutil.Process().num_fds(), threading.active_count(), len(our_processes())
-    # fewer are right: a client of another test may close an idle connection meanwhile
-    assert all(now <= then for now, then in zip(after, before, strict=True)), (after, before)
 
 
 def test_a_program_that_ends_with_live_iterators_ends(tmp_path):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -17,11 +14,6 @@ pytestmark = pytest.mark.timeout(50)
 
 TEXTS = ["a pipe feeds the turbine", "the turbine turns", "water", "the water turns the turbine"]
 rows = ps.iter.IterableWrapper([{"text": text, "label": number} for number, text in enumerate(TEXTS)])
-
-
-@pytest.fixture
-def v2() -> ModuleType:
-    return import_module("torchvision.transforms.v2")
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +47,3 @@ def test_a_tokenizer_maps_batches_of_columns(tokenizer: Any) -> None:
 def test_a_tokenizer_travels_to_processes(tokenizer: Any) -> None:
     ids = rows.processpool_map(lambda row: tokenizer.encode(row["text"]).ids, workers=1)
     assert [decoded(tokenizer, row) for row in ids] == [text.replace(" ", "") for text in TEXTS]
-
-
-def test_random_transforms_of_torchvision_resume_in_workers(v2: ModuleType) -> None:
-    crop = v2.Compose([v2.ToImage(), v2.RandomCrop(4), v2.RandomHorizontalFlip()])
-    gradient = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
-
-    def loader(workers: int) -> ps.DataLoader2[Any]:
-        dp = ps.iter.IterableWrapper(range(8)).sharding_filter().map(lambda _: crop(gradient))
-        made = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers, num_shards=2))
-        made.seed(3)
-        return made
-
-    with loader(2) as whole:
-        expected = [image.tolist() for image in whole]
-    assert expected[0] != expected[1]
-    with loader(1) as stopped, loader(2) as resumed:
-        running = iter(stopped)
-        begun = [next(running).tolist() for _ in range(3)]
-        resumed.load_state_dict(stopped.state_dict())
-        assert begun + [image.tolist() for image in resumed] == expected

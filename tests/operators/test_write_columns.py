@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
@@ -23,13 +23,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import penstock as ps
-from fault_proxy import FaultProxy
 from penstock.pipes.columns.rows_or_batches import may_be_batch
 from penstock.pipes.columns.tensors import tensor_of
 from penstock.pipes.iter import IterableWrapper
 from penstock.testing import check_operator
 from resuming import passed_on
-from s3 import S3Server, uploads_under_way
 
 KINDS = ["parquet", "csv", "json", "jsonl", "npz"]
 WRITERS = {"parquet": "write_parquet", "csv": "write_csv", "json": "write_json", "jsonl": "write_json"}
@@ -560,37 +558,3 @@ def test_a_resumed_chain_knows_the_columns_of_before(tmp_path: Path, kind: str) 
 @pytest.mark.parametrize(("kind", "shape"), [("parquet", "dicts of tensors"), ("npz", "tables")])
 def test_batches_of_all_kinds_hold_the_laws(tmp_path: Path, kind: str, shape: str) -> None:
     check_operator(lambda: writing(SHAPES[shape](), tmp_path, kind, 2))
-
-
-# Object stores
-
-
-@pytest.fixture
-def bucket(s3_server: S3Server) -> Path:
-    """The folder behind the bucket `columns`, which is empty."""
-    return s3_server.empty_bucket("columns")
-
-
-def large(number: int, mebibytes: int = 4) -> Iterator[dict[str, Any]]:
-    """Batches of one row, of so many mebibytes that do not compress."""
-    generator = torch.Generator().manual_seed(0)
-    for place in range(number):
-        noise = torch.randint(256, (1, mebibytes, 2**20), generator=generator, dtype=torch.uint8)
-        yield {"id": torch.tensor([place]), "x": noise}
-
-
-@pytest.mark.parametrize(("kind", "mebibytes"), [("parquet", 4), ("jsonl", 1), ("npz", 4)])
-def test_a_source_that_fails_takes_the_upload_back(
-    bucket: Path, fault_proxy: FaultProxy, kind: str, mebibytes: int
-) -> None:
-    more = {"rows_per_group": 1} if kind == "parquet" else {}
-    source = IterableWrapper([*large(8, mebibytes)]).map(failing_at(7))
-    with pytest.raises(RuntimeError, match="no more"):
-        list(writing(source, "s3://columns", kind, 8, batched=True, **more))
-    sent = [request for request in fault_proxy.requests() if request.startswith(("PUT", "POST"))]
-    if kind == "npz":  # arrays are sent once the file is whole
-        assert sent == []
-    else:
-        assert f"PUT /columns/train-0000.{kind}?partNumber=1" in "".join(sent)
-    assert contents(bucket) == {}
-    assert uploads_under_way("columns") == []
