@@ -240,6 +240,7 @@ MODELS: list[Refused] = [
     (lambda dp: dp.map_pool(ActorPool, device="cpu"), TypeError, "ActorPool is neither made with a parameter device"),
     (lambda dp: dp.map_pool(functools.partial(ActorPool), device="cpu"), TypeError, "ActorPool is neither made with"),
     (lambda dp: dp.map_pool(torch.nn.Identity, device="nonsense"), RuntimeError, "nonsense"),
+    (lambda dp: dp.map_pool(dict, prefetch=0), ValueError, "prefetch must be at least 1"),
     (lambda dp: dp.map_pool(NeedsArguments, batched=True), ValueError, "batched needs a batch_size"),
     (lambda dp: dp.map_pool(dict, engine="rays"), ValueError, "engine must be 'processes', .* is 'rays'"),
     (lambda dp: dp.map_pool(dict, resources_per_worker={"num_gpus": 1}), ValueError, "say engine='ray', not 'proce"),

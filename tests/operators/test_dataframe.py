@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from resuming import assert_resumes_everywhere
 
@@ -215,28 +214,6 @@ def test_a_row_group_that_cannot_be_read_can_be_left_out(tmp_path: Path) -> None
     assert [each["id"][0].as_py() for each in dp] == [0, 200]
     assert dp.stats()["load_parquet_as_df"]["last_errors"][0].endswith(f"on ({path!r}, 1)")
     assert_resumes_everywhere(lambda: IterableWrapper([path, path]).load_parquet_as_df(on_error="skip"))
-
-
-def test_opening_and_reading_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path / "a.parquet")
-    failures = {"__init__": 2, "read_row_group": 3}
-
-    def failing(name: str) -> Any:
-        right = getattr(pq.ParquetFile, name)
-
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if failures[name]:
-                failures[name] -= 1
-                raise OSError("not now")
-            return right(self, *args, **kwargs)
-
-        return method
-
-    for name in failures:
-        monkeypatch.setattr(pq.ParquetFile, name, failing(name))
-    dp = IterableWrapper([path]).load_parquet_as_df(on_error=ps.Retry(3, backoff=0))
-    assert [len(each) for each in dp] == [4, 4, 2]
-    assert dp.stats()["load_parquet_as_df"]["retried"] == 5
 
 
 def test_a_row_group_is_read_when_it_is_asked_for_and_not_again_on_resuming(

@@ -13,10 +13,7 @@ from PIL import Image
 import penstock as ps
 from penstock.pipes.bases.sizes import size_of
 from penstock.registry import Throttle
-from resuming import (
-    ALWAYS,
-    passed_on,
-)
+from resuming import ALWAYS, passed_on
 
 MB = 2**20
 ROOM_FOR = pytest.mark.filterwarnings("ignore:in_memory_cache has room for")

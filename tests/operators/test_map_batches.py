@@ -1,43 +1,19 @@
 """map_batches, async_map_batches and vmap: functions of many items, and many awaited at once."""
 
 import asyncio
-import gc
 import threading
 import time
 
-import psutil
 import pytest
 import torch
 
 import penstock as ps
+from left_behind import collecting_garbage_is_quick, nothing_is_left_behind, our_threads  # noqa: F401  (fixtures)
 from penstock.workers import event_loop
 
 pytestmark = pytest.mark.timeout(30)
 
 numbers = ps.iter.IterableWrapper
-
-
-def our_threads():
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def collecting_garbage_is_quick():
-    """What the modules hold is not looked at each time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    gc.collect()
-    before = psutil.Process().num_fds()
-    yield
-    gc.collect()
-    assert our_threads() == []
-    assert psutil.Process().num_fds() <= before
 
 
 # map_batches

@@ -28,6 +28,7 @@ from penstock.pipes.map import (
 )
 from penstock.registry import DataChunk, walk
 from resuming import assert_resumes_everywhere
+from together import Together
 
 
 class Squares(Dataset[int]):
@@ -370,25 +371,6 @@ def test_indices_of_a_range_are_not_listed_either() -> None:
 
 
 # __getitems__
-
-
-class Together(Dataset[int]):
-    """A data set that can give several items by one call, and notes each."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self.calls: list[Any] = []
-
-    def __getitem__(self, index: int) -> int:
-        self.calls.append(index)
-        return range(self.n)[index]
-
-    def __getitems__(self, indices: list[int]) -> list[int]:
-        self.calls.append(indices)
-        return [range(self.n)[index] for index in indices]
-
-    def __len__(self) -> int:
-        return self.n
 
 
 def together(n: int) -> tuple[Together, ps.MapDataPipe[int]]:

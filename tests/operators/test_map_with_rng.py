@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 
 import penstock as ps
@@ -14,6 +17,11 @@ def with_torch(item: int, rng: torch.Generator) -> tuple[int, float]:
 
 def with_numpy(item: int, rng: np.random.Generator) -> tuple[int, float]:
     return item, rng.random()
+
+
+@pytest.mark.parametrize(("rng", "fn"), [(True, with_torch), ("numpy", with_numpy)], ids=["torch", "numpy"])
+def test_laws(rng: Any, fn: Any) -> None:
+    ps.check_operator(lambda: ps.iter.IterableWrapper(range(20)).map(fn, rng=rng))
 
 
 def test_workers_of_torchs_loader_draw_different_numbers() -> None:

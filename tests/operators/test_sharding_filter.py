@@ -3,7 +3,6 @@
 from itertools import chain
 
 import pytest
-from torch.utils.data import Dataset
 from torch.utils.data.datapipes.iter.sharding import ShardingFilterIterDataPipe
 from torch.utils.data.graph_settings import apply_sharding as torch_apply_sharding
 
@@ -12,6 +11,7 @@ from penstock.pipes.iter import MapToIterConverter
 from penstock.pipes.map import SequenceWrapper
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, walk
 from resuming import assert_resumes_everywhere
+from together import Together
 
 numbers = ps.iter.IterableWrapper
 LEVELS = SHARDING_PRIORITIES
@@ -239,23 +239,6 @@ def test_two_levels_of_parts_read_their_own_items_only(chain, share):
         dp = chain()
         apply_sharding(dp, parts, 1, level)
         assert list(dp) == whole[1::parts]
-
-
-class Together(Dataset):
-    """A data set that notes the indices of each call for several items."""
-
-    def __init__(self, n):
-        self.n, self.calls = n, []
-
-    def __getitem__(self, index):
-        return range(self.n)[index]
-
-    def __getitems__(self, indices):
-        self.calls.append(indices)
-        return [*indices]
-
-    def __len__(self):
-        return self.n
 
 
 @pytest.mark.parametrize("chain", [lambda dp: dp.sharding_filter(), lambda dp: dp.sharding_filter().sharding_filter()])

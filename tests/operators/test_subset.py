@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 import penstock as ps
 from penstock.map import SequenceWrapper
+from together import Together
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -97,37 +98,20 @@ def test_indices_beyond_the_end_are_errors_that_name_the_pipe() -> None:
             SequenceWrapper("abc").subset(indices)
 
 
-class Together(Dataset[int]):
-    """It counts how often several items are read by one call."""
-
-    def __init__(self) -> None:
-        self.calls: list[list[int]] = []
-
-    def __getitem__(self, index: int) -> int:
-        return index * 10
-
-    def __getitems__(self, indices: list[int]) -> list[int]:
-        self.calls.append(indices)
-        return [self[index] for index in indices]
-
-    def __len__(self) -> int:
-        return 12
-
-
 @pytest.mark.parametrize(
     ("make", "asked"),
     [
         (lambda dp: dp[2::2], [[2, 4, 6]]),
-        (lambda dp: dp.filter(lambda item: item % 20), [[1, 3, 5]]),
+        (lambda dp: dp.filter(lambda item: item % 2), [[1, 3, 5]]),
         (lambda dp: dp[:2].repeat(2), [[0, 1, 0]]),
-        (lambda dp: dp.mix(SequenceWrapper(Together(), deepcopy=False)), [[0, 1]]),
+        (lambda dp: dp.mix(SequenceWrapper(Together(12), deepcopy=False)), [[0, 1]]),
     ],
 )
 def test_several_items_are_read_by_one_call(make: Callable[[Any], Any], asked: list[list[int]]) -> None:
-    data = Together()
+    data = Together(12)
     dp = make(SequenceWrapper(data, deepcopy=False))
     assert dp.__getitems__([0, 1, 2]) == [dp[0], dp[1], dp[2]]
-    assert data.calls == asked
+    assert [call for call in data.calls if isinstance(call, list)] == asked
 
 
 # filter

@@ -20,6 +20,7 @@ import torch
 
 import penstock as ps
 import penstock.workers.threads as threads_of_a_pass
+from left_behind import collecting_garbage_is_quick, nothing_is_left_behind, our_processes, our_threads  # noqa: F401  (fixtures)
 from penstock.workers import calls
 
 pytestmark = pytest.mark.timeout(30)
@@ -43,36 +44,6 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
-
-
-def our_threads():
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
-
-
-def our_processes():
-    return [child.pid for child in multiprocessing.active_children() if child.name == "penstock-processpool"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def collecting_garbage_is_quick():
-    """What the modules hold is not looked at each time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    """After each test: no thread, no process of ours, no more descriptors than before."""
-    list(numbers([1]).processpool_map(abs, workers=1))  # the fork server stays for the next pool
-    gc.collect()
-    before = psutil.Process().num_fds()
-    yield
-    gc.collect()
-    assert our_threads() == []
-    assert our_processes() == []
-    assert psutil.Process().num_fds() <= before
 
 
 LARGE = 50_000
