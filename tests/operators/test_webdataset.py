@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from torch.utils.data import RandomSampler
 
 import penstock as ps
 from archives import tar_of, zip_of
@@ -123,32 +122,6 @@ def test_files_whose_extensions_differ_by_case_are_two_only_where_case_is_kept(
         list(read_tar(str(path)).webdataset(with_url=with_url))
     [sample] = read_tar(str(path)).webdataset(with_url=with_url, lower_case=False)
     assert (sample[".txt"].read(), sample[".TXT"].read()) == (b"one", b"two")
-
-
-# Shards drawn with replacement, as by WebDataset's `resampled`
-
-
-def resampled(shards: int = 5, seed: int | None = None) -> ps.IterDataPipe[Any]:
-    names = [f"shard-{number}" for number in range(shards)]
-    drawn = ps.iter.Sampler(names, RandomSampler, replacement=True)
-    drawn = drawn if seed is None else drawn.set_seed(seed)
-    return drawn.cycle().map(names.__getitem__).sharding_filter()
-
-
-def test_shards_are_drawn_with_replacement_for_ever_and_resume() -> None:
-    loader = ps.DataLoader2(resampled())
-    loader.seed(1)
-    drawn = [*islice(loader, 1000)]
-    counts = {name: drawn.count(name) for name in drawn}
-    assert len(counts) == 5
-    assert max(counts.values()) < 260
-    assert any({*drawn[at : at + 5]} != {*counts} for at in range(0, 1000, 5))  # no permutations
-    assert_resumes_everywhere(lambda: resampled(3, seed=1).header(7))
-    loader = ps.DataLoader2(resampled())
-    loader.seed(1)
-    assert [*islice(loader, 1000)] == drawn
-    loader.seed(2)
-    assert [*islice(loader, 1000)] != drawn
 
 
 def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:
