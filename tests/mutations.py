@@ -98,8 +98,8 @@ MUTATIONS = [
     Mutation(
         "the items of a join are swapped",
         "pipes/iter/join.py",
-        "merged((item, held.pop(key)[1]))",
-        "merged((held.pop(key)[1], item))",
+        "merged((item, buffer.pop(key)[1]))",
+        "merged((buffer.pop(key)[1], item))",
         "operators/test_zip_with_iter_and_map.py",
     ),
     Mutation(
@@ -126,8 +126,8 @@ MUTATIONS = [
     Mutation(
         "a thread reads ahead without a bound",
         "workers/reading.py",
-        "                if not self._room.acquire(blocking=False):",
-        "                if False:",
+        "        if not self._free.acquire(blocking=False):",
+        "        if False:",
         "operators/test_prefetch.py",
     ),
     Mutation(

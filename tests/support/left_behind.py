@@ -12,8 +12,6 @@ import pytest
 
 import penstock as ps
 
-__all__ = ["collecting_garbage_is_quick", "nothing_is_left_behind", "our_processes", "our_threads"]
-
 
 def our_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]

@@ -6,8 +6,6 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-__all__ = ["Together"]
-
 
 class Together(Dataset[int]):
     """The numbers below `n`; an index, or a list of them, is noted with each call."""
