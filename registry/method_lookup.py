@@ -15,6 +15,7 @@ from .registration import Kind, bases, operators, pipe_kind
 _KIND_NAMES: dict[Kind, str] = {"iter": "iterable pipe", "map": "map-style pipe"}
 
 _READS_FROM = "what a pipe reads from is its `source`, or its `sources`"
+_WINDOW = "use .batch(n) for windows side by side, .pipe(more_itertools.windowed, n) for those that overlap"
 _NAMES_OF_OTHERS = {
     "add_column": "use .map(fn) for rows, .map_batches(fn) for batches of columns",
     "apply": ".map(fn) takes each item, .pipe(fn) the stream",
@@ -26,12 +27,15 @@ _NAMES_OF_OTHERS = {
     "datapipes": _READS_FROM,
     "decode": "use .routed_decode()",
     "first": "use .take(1)",
+    "head": "use .take(n) for a list, .limit(n) for a chain",
+    "ignore_errors": "give on_error='skip' to the step that may fail",
     "interleave": "use .shuffled_flatmap(fn), or .mix(other) for two chains",
     "iter_rows": "use `for row in dp`, after .rows() where items are batches",
     "materialize": "use .in_memory_cache()",
     "merge": "use .join(table, on=…)",
     "num_blocks": "leave it out, or use .rebatch(n) for batches of n rows",
     "num_rows": "use .rows().count() after a reader of columns, else .count()",
+    "padded_batch": "use .batch(n), and .collate(fn) with a function that pads",
     "reduce": "use functools.reduce(fn, dp)",
     "repartition": "leave it out, or use .rebatch(n) for batches of n rows",
     "save": "use .write_parquet(…) or .write_tar(…)",
@@ -49,17 +53,21 @@ _NAMES_OF_OTHERS = {
     "split": "use .random_split(weights, seed)",
     "split_at_indices": "use .limit(n) for the first rows, and .pipe(itertools.islice, n, None) for the others",
     "split_proportionately": "use .random_split(weights, seed)",
+    "starmap": "use .map(fn, input_col=[0, 1]), with the columns that fn takes",
     "streaming_split": "use .sharding_filter(), and DataLoader2 with a DistributedReadingService on each rank",
     "sum": "use sum(row['x'] for row in dp), after .rows() where items are batches",
+    "sliding_window": _WINDOW,
     "take_batch": "use next(iter(dp.iter_batches(n)))",
     "to": "use .to_device(device)",
     "to_iterable_dataset": "use .to_iter_datapipe()",
     "to_list": "use .take_all()",
+    "tqdm": "use .progress()",
     "to_pandas": 'use .with_format("pandas") for a data frame of each batch, and pandas.concat of them for one of all',
     "to_torch": "use .iter_torch_batches(batch_size)",
     "union": "use .concat(other)",
     "unique": "use a set of the values, as in {row['label'] for row in dp}, after .rows() where items are batches",
     "with_column": "use .map(fn) for rows, .map_batches(fn) for batches of columns",
+    "window": _WINDOW,
     "with_epoch": "use .cycle().header(n)",
 }
 """Names in other libraries for what has another name here, and the mend for each."""

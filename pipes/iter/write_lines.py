@@ -22,9 +22,10 @@ class CSVWriter(TableWriter):
     """Write CSV files, each with a header, to a folder, and yield the URL and the number of rows of each.
 
     Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
-    text is quoted, null is an empty field. Items, `batched`, the folder, the names and sizes of files, `mode`, the
-    index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back
-    with `newlines_in_values=True`.
+    text is quoted, null is an empty field: `read_csv` with `strings_can_be_null=True` and
+    `quoted_strings_can_be_null=False` tells it from empty text. Items, `batched`, the folder, the names and sizes of
+    files, `mode`, the index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Text with line
+    breaks is read back with `newlines_in_values=True`.
 
     Raises TypeError, which names the column, for tensors with more dimensions than the rows, lists, bytes and all else
     that no field can hold. Raises ValueError for null in a file of a single column, where its line would be empty.
