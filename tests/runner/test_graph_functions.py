@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,19 +10,9 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 from torch.utils.data.graph import traverse_dps as torch_traverse
 
 import penstock as ps
+from passing import Holding
 from penstock.registry import sources_of
 from penstock.runner.graph import find_dps, list_dps, remove_dp, replace_dp, traverse_dps
-
-
-class Holding(ps.IterDataPipe):
-    payload = ("items",)
-
-    def __init__(self, held: Any, items: Any = ()) -> None:
-        self.held = held
-        self.items = items
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from ()
 
 
 def kinds(pipes: list[Any]) -> list[str]:

@@ -9,22 +9,11 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from loaders import loader, ranks, workers
 
 
 def numbers(n: int = 100) -> Any:
     return ps.iter.IterableWrapper(range(n))
-
-
-def workers(number: int = 2, **more: Any) -> ps.MultiProcessingReadingService:
-    return ps.MultiProcessingReadingService(number, **more)
-
-
-def ranks(number: int, **more: Any) -> ps.DistributedReadingService:
-    return ps.DistributedReadingService(data_rank=0, data_ranks=number, **more)
-
-
-def loader(chain: Any, service: Any = None) -> ps.DataLoader2[Any]:
-    return ps.DataLoader2(chain, reading_service=service)
 
 
 def test_the_text_of_a_loader() -> None:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from passing import Holding
 from penstock.registry import sources_of, walk
 from penstock.state.graph import _roles
-
-
-class Holding(ps.IterDataPipe):
-    payload = ("items",)
-
-    def __init__(self, held: Any, items: Any = ()) -> None:
-        self.held = held
-        self.items = items
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from ()
 
 
 def pipe() -> Any:

@@ -34,3 +34,16 @@ class HoldsALock(Passing):
     def __init__(self, source: Any) -> None:
         super().__init__(source)
         self.lock = threading.Lock()
+
+
+class Holding(ps.IterDataPipe):
+    """Holds sources in containers, and items that are none."""
+
+    payload = ("items",)
+
+    def __init__(self, held: Any, items: Any = ()) -> None:
+        self.held = held
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from ()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from loaders import loader, ranks, workers
 from penstock.registry import SHARDING_PRIORITIES
 from penstock.views.lints import LINTS
 
@@ -44,18 +45,6 @@ def transforms() -> Any:
 
 def this_file() -> Any:
     return ps.iter.IterableWrapper([__file__])
-
-
-def workers(number: int = 2, **more: Any) -> ps.MultiProcessingReadingService:
-    return ps.MultiProcessingReadingService(number, **more)
-
-
-def ranks(number: int, **more: Any) -> ps.DistributedReadingService:
-    return ps.DistributedReadingService(data_rank=0, data_ranks=number, **more)
-
-
-def loader(chain: Any, service: Any = None) -> ps.DataLoader2[Any]:
-    return ps.DataLoader2(chain, reading_service=service)
 
 
 class Dropper(ps.Seeded, ps.IterDataPipe[Any]):
