@@ -38,8 +38,7 @@ class LocalShards:
 
     def begin(self, epoch: Epoch, positions: list[ShardPosition], resumes: bool = False) -> None:
         """Begin an epoch with the shards to read, or resume it."""
-        for earlier in self._passes.values():
-            earlier.close()
+        close_all(self._passes)
         self._epoch += 1
         epoch = replace(epoch, number=self._epoch)
         # A thread that reads ahead shares the generators with the program.
@@ -52,20 +51,24 @@ class LocalShards:
 
     def items(self, order: RoundRobin, ended: dict[int, int]) -> Iterator[Any]:
         """Yield the items of all shards in order; `ended` gets the numbers of items of finished shards."""
-        while len(order) > 1:
-            for position in order.round():
-                for item in self._passes[position.shard].items:
-                    position.items += 1
-                    yield item
-                    break
-                else:
-                    ended[position.shard] = position.items
-                    order.end(position)
-        for position in order:
-            reading = self._passes[position.shard]
-            yield from reading.items
-            ended[position.shard] = reading.current_position().items
-            order.end(position)
+        passes = self._passes
+        try:
+            while len(order) > 1:
+                for position in order.round():
+                    for item in passes[position.shard].items:
+                        position.items += 1
+                        yield item
+                        break
+                    else:
+                        ended[position.shard] = position.items
+                        order.end(position)
+            for position in order:
+                reading = passes[position.shard]
+                yield from reading.items
+                ended[position.shard] = reading.current_position().items
+                order.end(position)
+        finally:  # after an error or a break, threads of the other shards would wait for the next epoch
+            close_all(passes)
 
     def receive(self, shard: int) -> Message:
         """Return the next item of a shard, or its end."""
@@ -97,5 +100,10 @@ class LocalShards:
     def shutdown(self) -> None:
         """Abandon the passes."""
         passes, self._passes = self._passes, {}
-        for reading in passes.values():
-            reading.close()
+        close_all(passes)
+
+
+def close_all(passes: dict[int, ShardPass]) -> None:
+    """Close passes; their positions stay."""
+    for reading in passes.values():
+        reading.close()

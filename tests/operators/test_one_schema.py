@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -79,6 +80,7 @@ def test_a_file_with_another_schema_than_the_first_is_an_error_for_any_number_of
         with pytest.raises(ValueError, match=said) as raised:
             list(in_shards(reading(case, paths).to_tensors(), number))
         assert any("1." in note for note in raised.value.__notes__)  # the file that differs
+        assert "penstock-columns" not in {thread.name for thread in threading.enumerate()}
     dp = reading(case, paths)
     ps.registry.apply_sharding(dp, 2, 1)
     with pytest.raises(ValueError, match=said):
