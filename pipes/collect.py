@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 from ..errors.hints import did_you_mean
@@ -18,6 +19,7 @@ def operator_class(package: str, name: str) -> type:
     """Return the class of an operator: ours, a plug-in's or a user's; AttributeError without one."""
     if name in (ours := _addresses(package)):
         found: type = getattr(import_module(ours[name]), name)
+        setattr(sys.modules[package], name, found)
         return found
     parent, _, kind = package.rpartition(".")
     other = "map" if kind == "iter" else "iter"
