@@ -1445,7 +1445,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         [1, 2, 3]
         >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
         >>> [round(number, 2) for number in noisy]
-        [1.72, 1.19]
+        [1.77, 1.11]
         >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
         [('a', 3)]
         >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
@@ -1485,7 +1485,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         [1, 2, 3]
         >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
         >>> [round(number, 2) for number in noisy]
-        [1.72, 1.19]
+        [1.77, 1.11]
         >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
         [('a', 3)]
         >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
@@ -1525,7 +1525,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         [1, 2, 3]
         >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
         >>> [round(number, 2) for number in noisy]
-        [1.72, 1.19]
+        [1.77, 1.11]
         >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
         [('a', 3)]
         >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))

@@ -63,7 +63,7 @@ class Mapper(OneToOne[R]):
     [1, 2, 3]
     >>> noisy = IterableWrapper([1.0, 1.0]).map(lambda x, rng: x + rng.random(), rng="numpy").set_seed(1)
     >>> [round(number, 2) for number in noisy]
-    [1.72, 1.19]
+    [1.77, 1.11]
     >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
     [('a', 3)]
     >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
