@@ -9,6 +9,7 @@ _ONE_NAME = "give on=…, and columns of other names a common one by .rename_col
 _TYPES = "give column_types={'name': type}, or unify=schema, with types of pyarrow"
 _HEADER = "give column_names=[…] for a file without a header, or autogenerate_column_names=True"
 _ARGUMENTS_OF_OTHERS = {
+    **dict.fromkeys(("anon", "endpoint_url", "profile", "region", "secret"), "give it in storage_options={…}"),
     "batched": ".map_batches(fn, batch_size) calls a function of batches",
     "columns": "put .select_columns([…]) before it",
     "dtype": _TYPES,
@@ -20,6 +21,7 @@ _ARGUMENTS_OF_OTHERS = {
     "filesystem": "a URL names its file system, as in 's3://bucket/folder', and storage_options={…} has its options",
     "header": _HEADER,
     "left_on": _ONE_NAME,
+    **dict.fromkeys(("concurrency", "max_workers"), "it is called workers"),
     "names": _HEADER,
     "nrows": "put .limit(n) behind it",
     **dict.fromkeys(
@@ -30,6 +32,7 @@ _ARGUMENTS_OF_OTHERS = {
     "num_proc": _IN_PARALLEL,
     "num_workers": _IN_PARALLEL,
     "progress": "set loader.progress = True, or put .progress() into the chain",
+    **dict.fromkeys(("read_ahead", "scheduled_tasks"), "it is called prefetch"),
     "right_on": _ONE_NAME,
     "sep": "it is called delimiter",
     "usecols": "it is called columns",

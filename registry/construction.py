@@ -6,14 +6,13 @@ import functools
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, Set
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from ..errors.hints import hint_on_argument
 from ..state.arguments import keep_arguments
 from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..state.graph import sources_of
 from .registration import operators
-from .renamed import by_new_names
 
 T = TypeVar("T")
 
@@ -23,12 +22,7 @@ _PIPES = (TorchIterDataPipe, TorchMapDataPipe)
 class Construction(type):
     """Makes pipes: a list as the source of an operator is wrapped, and what is read only once is rejected."""
 
-    _old_names: ClassVar[Mapping[str, str]] = {}
-    """The new name of each parameter that was renamed; with `[]` at its end, if that is a dict of options."""
-
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
-        if cls._old_names:  # type: ignore[attr-defined]
-            kwargs = by_new_names(cls.functional_name or cls.__name__, cls, cls._old_names, kwargs)  # type: ignore[attr-defined]
         if cls.functional_name is not None:  # type: ignore[attr-defined]
             args, kwargs = with_pipes(cls, args, kwargs)
         try:

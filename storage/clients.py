@@ -52,9 +52,6 @@ _OPTIONS_OF_AZURE = {
 }
 """Supported options: names in s3fs, gcsfs and adlfs → names in obstore."""
 
-IN_STORAGE_OPTIONS = dict.fromkeys((*OPTIONS_OF_AMAZON, *_OPTIONS_OF_GOOGLE, *_OPTIONS_OF_AZURE), "storage_options[]")
-"""Old names of operators' parameters, and what is written now."""
-
 _ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
 _NO_OTHER_ATTEMPT = {"mode": "standard", "total_max_attempts": 1}
 """Retries are off in obstore and botocore: callers retry, and count the retries."""

@@ -6,12 +6,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, Literal
 
 from ...errors.checks import AUTO, expect_seconds
 from ...errors.secrets import Options, without_secrets
 from ...registry import ErrorPolicy, IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
 from ...storage.local.disk_cache import KeptFiles, NotKept
 from ...storage.reading import open_file
@@ -103,7 +102,6 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     resumes_from_start = False
     _not_compared = ("directory", "max_bytes")
     error_policy: _CountingPolicy
-    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
         self,

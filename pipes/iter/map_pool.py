@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 
@@ -77,7 +77,6 @@ class ModelPoolMapper(ProcessPoolMapper):
 
     resumes_from_start = False
     _called = "model"
-    _old_names: ClassVar[dict[str, str]] = {"max_in_flight": "prefetch", "resources": "resources_per_worker"}
     workers: int | Literal["auto"]
 
     def __init__(

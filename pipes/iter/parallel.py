@@ -148,7 +148,6 @@ class ProcessPoolMapper(WorksAhead[Any]):
     """The argument that the processes call."""
     _are_threads = False
     """Whether the workers are threads of this process, which may hinder one another."""
-    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "scheduled_tasks": "prefetch"}
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -53,7 +53,6 @@ class WholeFileReader(WorksAhead[R]):
     buffers = ("workers",)
     buffered = "files"
     resumes_from_start = False
-    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers"}
 
     def _set_up(
         self,

@@ -7,7 +7,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,7 +191,6 @@ class RowShuffler(Shuffling[Any]):
     gives = "batches"
     keeps_schema = True
     resumes_from_start = False
-    _old_names: ClassVar[dict[str, str]] = {"buffer_rows": "buffer_size"}
     round: int = own(0)
     """How many rounds are over."""
     given: int = own(0)

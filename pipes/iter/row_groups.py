@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors.secrets import Options
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
@@ -43,7 +43,6 @@ class RowGroupLister(ReadsParts[RowGroup]):
     works_in = "threads"
     buffers = ("prefetch",)
     buffered = "footers"
-    _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from ...errors.checks import AUTO
 from ...errors.secrets import Options, without_secrets
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...storage.addresses import Address, Client, address_of
-from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
+from ...storage.clients import environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError
 from ...storage.listing import Pages
 from ...storage.local.memory_budget import MemoryBudget
@@ -60,7 +60,6 @@ class S3FileLister(GivenLength, IterDataPipe[str]):
     resumes_from_start = False
     recursive = True
     on_nothing: ClassVar[str] = "there are no objects with this prefix, which allow_empty=True permits"
-    _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
     after: str = own("")
     """The key of the last object yielded for the current prefix."""
 
@@ -158,7 +157,6 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     buffered = "files"
     resumes_from_start = False
     _not_compared = ("buffer_size", "max_bytes", "multi_part_download", "request_timeout_ms")
-    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
         self,

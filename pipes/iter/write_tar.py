@@ -7,11 +7,10 @@ import tarfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import chain, islice
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...storage.clients import IN_STORAGE_OPTIONS
 from ..bases.writing.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
 from ..files.encoding import encoded
 from ..files.members import inner_path
@@ -70,7 +69,6 @@ class TarWriter(ShardWriter):
 
     counted = "samples"
     _suffixes = (".tar",)
-    _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
 
     def __init__(
         self,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from ...errors.secrets import Options
 from ...registry import ErrorPolicy, OnError, R, add_error_context, expect_whole, functional_datapipe
 from ...storage.addresses import address_of
-from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
+from ...storage.clients import timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
 from ...storage.streaming.streams import checked_path
@@ -74,7 +74,6 @@ class ObjectReader(Fetching[R]):
     traits = ("expensive",)
     works_in = "threads"
     payload = ("urls",)
-    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", **IN_STORAGE_OPTIONS}
 
     @overload
     def __init__(

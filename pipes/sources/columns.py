@@ -9,7 +9,6 @@ from typing import Any, TypeVar, Unpack
 
 from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError
-from ...registry.renamed import takes_old_names
 from ..arrow import pa, pc
 from ..bases.listers_and_openers import expect_roots
 from ..bases.rows.column_reader import BATCH_SIZE, ColumnOptions, ColumnReader
@@ -36,7 +35,6 @@ def _shows_options(function: C) -> C:
     return function
 
 
-@takes_old_names(read_ahead="prefetch")
 @takes_only()
 @_shows_options
 def read_parquet(
@@ -73,7 +71,6 @@ def read_parquet(
     )
 
 
-@takes_old_names(read_ahead="prefetch")
 @_shows_options
 def read_csv(
     paths: Paths,
@@ -100,7 +97,6 @@ def read_csv(
     return _reading(CsvReader, paths, columns, filter, batch_size, hive, **format_options)
 
 
-@takes_old_names(read_ahead="prefetch")
 @_shows_options
 def read_json(
     paths: Paths,
@@ -127,7 +123,6 @@ def read_json(
     return _reading(JsonReader, paths, columns, filter, batch_size, hive, **format_options)
 
 
-@takes_old_names(read_ahead="prefetch")
 @takes_only()
 @_shows_options
 def read_ipc(
@@ -153,7 +148,6 @@ def read_ipc(
     return _reading(IpcReader, paths, columns, filter, batch_size, hive, **options)
 
 
-@takes_old_names(read_ahead="prefetch")
 @takes_only()
 @_shows_options
 def read_orc(

@@ -10,7 +10,6 @@ from typing import Any, Concatenate, Literal
 
 from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError, P, R
-from ...registry.renamed import takes_old_names
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
@@ -22,7 +21,6 @@ def _of_files(
     reader: Callable[Concatenate[IterDataPipe[str], P], R], kind: str
 ) -> Callable[[Callable[[], None]], Callable[Concatenate[Paths, P], R]]:
     """Let a function, which has the docstring alone, take the arguments of a reader, with paths as its source."""
-    kind_of_reader: Any = reader  # a class
 
     def decorate(documented: Callable[[], None]) -> Callable[Concatenate[Paths, P], R]:
         def read(paths: Paths, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -32,8 +30,8 @@ def _of_files(
         made: Any = functools.update_wrapper(read, documented)
         first = inspect.Parameter("paths", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="Paths")
         _, *others = inspect.signature(reader).parameters.values()
-        made.__signature__ = inspect.Signature([first, *others], return_annotation=kind_of_reader.__name__)
-        return takes_old_names(**kind_of_reader._old_names)(takes_only()(made))
+        made.__signature__ = inspect.Signature([first, *others], return_annotation=reader.__name__)
+        return takes_only()(made)
 
     return decorate
 

@@ -59,7 +59,6 @@ class ColumnReader(OneSchema["pa.RecordBatch"], CutsBatches, ReadsParts["pa.Reco
     buffered = "files"
     resumes_from_start = False
     gives = "batches"
-    _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
     kind: ClassVar[str]
     """The format of the files, a key of `FORMATS`."""
 
