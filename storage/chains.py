@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -19,11 +18,11 @@ from .local.disk_cache import KeptFiles, NotKept
 _CACHES = ("simplecache", "filecache")
 """Caching links that we implement in place of fsspec."""
 
-_TAKEN = {"zip": set[str](), "libarchive": set[str](), "tar": {"compression"}}
+_ARCHIVES = {"zip": set[str](), "libarchive": set[str](), "tar": {"compression"}}
 """Options for reading archives. fsspec's other options are for writing: `mode="w"` empties the archive at once."""
 
-_OF_TARGETS = {"fo", "fs", "target_options", "target_protocol"}
-"""Arguments by which fsspec passes the next link to a link."""
+_TAKEN = {**_ARCHIVES, **{cache: {"cache_storage"} for cache in _CACHES}}
+"""Options that links take without being named."""
 
 _PATIENCE_WITH_OTHERS = 300.0
 """Seconds to wait for another process that fetches the same file."""
@@ -46,7 +45,7 @@ class ChainLink:
         protocol = protocol_of(self.name)
         if protocol in ("blockcache", "cached"):
             raise TypeError(f"{protocol}:: checks neither versions nor sizes: take simplecache::, or cache_files")
-        if protocol in _CACHES and (unknown := self.options.keys() - {"cache_storage"}):
+        if protocol in _CACHES and (unknown := self.options.keys() - _TAKEN[protocol]):
             raise TypeError(
                 f"{no_option(f'{protocol}::', unknown)}, only with cache_storage; a kept file never expires: empty "
                 "the folder, or give another"
@@ -56,9 +55,9 @@ class ChainLink:
     def archive(self) -> Any:
         """Return fsspec's class for this archive, or None for a link of another kind."""
         protocol = protocol_of(self.name)
-        if protocol not in _TAKEN:
+        if protocol not in _ARCHIVES:
             return None
-        if unknown := self.options.keys() - _TAKEN[protocol]:
+        if unknown := self.options.keys() - _ARCHIVES[protocol]:
             raise TypeError(no_option(f"{protocol}://", unknown))
         return class_of(protocol)
 
@@ -66,8 +65,8 @@ class ChainLink:
 def first_link(address: Address) -> ChainLink | None:
     """Return the first link of a chain, or None for a single address.
 
-    A link gets the options under its protocol, as in `{"s3": {…}}`, and those that it knows. The last one, the store,
-    gets all others.
+    A link gets the options under its protocol, as in `{"s3": {…}}`, and a cache or an archive those that it takes. The
+    last one, the store, gets all others.
     """
     links = [*address.links]
     if len(links) == 1:
@@ -77,8 +76,7 @@ def first_link(address: Address) -> ChainLink | None:
     others = {**address.options}
     by_protocol = {protocol: {**(others.pop(protocol, None) or {})} for protocol in dict.fromkeys(protocols)}
     for protocol in protocols[:-1]:
-        known = _known_to(protocol)
-        for name in others.keys() & known if known is not None else [*others]:
+        for name in others.keys() & _TAKEN.get(protocol, ()):
             by_protocol[protocol].setdefault(name, others.pop(name))
     by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]], **anonymous}
     behind = by_protocol[protocols[1]] if len(links) == 2 else {each: by_protocol[each] for each in protocols[1:]}
@@ -104,16 +102,6 @@ def class_of(protocol: str) -> Any:
     from fsspec import get_filesystem_class
 
     return get_filesystem_class(protocol)
-
-
-def _known_to(protocol: str) -> set[str] | None:
-    """Return the options that a link takes, or None where its signature may not show all of them."""
-    if protocol in _TAKEN:
-        return _TAKEN[protocol]
-    kind = class_of(protocol)
-    if not kind.__module__.startswith("fsspec."):
-        return None
-    return {name for each in kind.__mro__ for name in inspect.signature(each.__init__).parameters} - _OF_TARGETS
 
 
 def no_option(what: str, unknown: Iterable[str]) -> str:

@@ -297,8 +297,9 @@ def test_options_are_for_all_links_of_their_protocol(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "option", "message"),
     [
-        ("simplecache::memory://a", {"expiry_time": 1}, "simplecache:: takes no option 'expiry_time', only with"),
-        ("filecache::memory://a", {"same_names": True}, "filecache:: takes no option 'same_names', only with"),
+        ("simplecache::memory://a", {"expiry_time": 1}, "memory://a takes no option 'expiry_time'"),
+        ("simplecache::memory://a", {"simplecache": {"expiry_time": 1}}, "simplecache:: takes no option 'expiry_time'"),
+        ("filecache::memory://a", {"filecache": {"same_names": True}}, "'same_names', only with cache_storage"),
         ("simplecache::memory://a", {"cache_storage": 1}, "cache_storage must be the path of a folder"),
         ("blockcache::memory://a", {}, "take simplecache::, or cache_files"),
         ("zip://a.txt::/folder/a.zip", {"anon": True}, r"a\.zip takes no option 'anon'"),
