@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -43,7 +42,7 @@ def show_operators(words: list[str]) -> int:
         _advise(console, "penstock ops WORD … finds operators by words, and penstock ops NAME explains one.")
         return 0
     text = " ".join(words)
-    named: list[Operator | _Function] = [
+    named = [
         entry for entry in operators.values() if text in (entry.name, f"{entry.on}.{entry.name}", entry.cls.__name__)
     ]
     named += [function for function in _functions() if text == function.name]
@@ -78,31 +77,19 @@ def _groups() -> dict[str, list[str]]:
     return {**groups, "Of plug-ins and programs": others} if others else groups
 
 
-@dataclass(frozen=True)
-class _Function:
-    """A function of all pipes that is no operator, such as `build_vocab`, shown like one."""
-
-    name: str
-    cls: Callable[..., Any]
-    kind = on = "iter"
-    method = True
-
-    @property
-    def summary(self) -> str:
-        return inspect.cleandoc(self.cls.__doc__ or "").partition("\n")[0]
-
-
-def _functions() -> list[_Function]:
-    return [_Function(name, function) for name, function in functions_of_all_pipes().items()]
+def _functions() -> list[Operator]:
+    """Return the functions of all pipes that are no operators, such as `build_vocab`, to be shown like some."""
+    functions: dict[str, Any] = functions_of_all_pipes()
+    return [Operator(name, "iter", function, file="", line=0, method=True) for name, function in functions.items()]
 
 
 def _is_akin(name: str, text: str) -> bool:
     return text in name or name in operators_for(text)
 
 
-def _matching(text: str) -> list[Operator | _Function]:
+def _matching(text: str) -> list[Operator]:
     """Return the operators that have all words of a text in their name or description, or in their group's title."""
-    found: list[Operator | _Function] = [*operators.search(text)]
+    found = [*operators.search(text)]
     if meant := operators_for(text):
         found += [function for function in _functions() if function.name in meant]
         found.sort(key=lambda entry: meant.index(entry.name) if entry.name in meant else len(meant))
@@ -114,7 +101,7 @@ def _matching(text: str) -> list[Operator | _Function]:
     return found
 
 
-def _list(console: Console, entries: Sequence[Operator | _Function]) -> None:
+def _list(console: Console, entries: Sequence[Operator]) -> None:
     by_name = {entry.name: entry for entry in reversed(entries)}  # of two kinds of pipe, the first
     width = max(map(len, by_name), default=0)
     for entry in reversed(by_name.values()):
@@ -125,7 +112,7 @@ def _list(console: Console, entries: Sequence[Operator | _Function]) -> None:
             console.print(line, soft_wrap=True)
 
 
-def _explain(console: Console, entry: Operator | _Function) -> None:
+def _explain(console: Console, entry: Operator) -> None:
     described, example, code = (inspect.cleandoc(entry.cls.__doc__ or "") + "\n").partition(_EXAMPLE)
     begins = "." if entry.method else f"ps.{entry.kind}."
     call = Text.assemble(begins, (entry.name, "bold cyan"), str(signature_of(entry.cls)))
