@@ -242,7 +242,7 @@ def test_on_a_terminal_there_are_colours_and_text_is_set_to_its_width(tmp_path: 
     assert any(line.endswith("…") for line in lines)
 
 
-@pytest.mark.parametrize("command", ["penstock.cli ops", "penstock --help"])  # the package is the same command
+@pytest.mark.parametrize("command", ["penstock ops", "penstock --help"])
 def test_a_closed_pipe_is_silent(command: str, tmp_path: Path) -> None:
     command = f"{sys.executable} -m {command} | true"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=50)

@@ -21,7 +21,7 @@ def run_demo(*arguments, cwd):
     root = Path(cli.__file__).parents[1]
     tree = root if root.name != "penstock" else root.parent
     return subprocess.run(
-        [sys.executable, "-m", "penstock.cli", "demo", *arguments],
+        [sys.executable, "-m", "penstock", "demo", *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,

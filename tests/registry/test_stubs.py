@@ -23,7 +23,7 @@ def test_the_stubs_have_each_operator_of_ours() -> None:
 
 def stubs(folder: Path, *arguments: str) -> dict[str, list[str]]:
     """The definitions, classes and imports in each stub that `penstock stubs` writes in a folder."""
-    command = [sys.executable, "-m", "penstock.cli", "stubs", *arguments]
+    command = [sys.executable, "-m", "penstock", "stubs", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     written = [folder / line.removeprefix("wrote ") for line in done.stdout.splitlines()]
