@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..pipes.bases.progress_bar import known_length
 from ..registry.traits import IN_BYTES, Trait, buffers_of, is_endless
 from ..state.foreign import TorchMapDataPipe, declares
 from ..state.graph import DataPipe, is_one_of_several, sources_first, sources_of
@@ -129,10 +130,7 @@ class StepInfo:
     @cached_property
     def length(self) -> int | None:
         """The number of its items; None if it is unknown before they are read."""
-        try:
-            return len(self.pipe) if self._has_cheap_length else None
-        except Exception:  # unknown; if it fails, reading raises the error
-            return None
+        return known_length(self.pipe) if self._has_cheap_length else None
 
     @property
     def source(self) -> StepInfo | None:

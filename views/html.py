@@ -12,7 +12,7 @@ import torch
 
 from ..errors.notes import describe_item
 from ..errors.short_values import date_in_words
-from ..pipes.bases.progress_bar import is_notebook
+from ..pipes.bases.progress_bar import is_notebook, known_length
 from ..state.copying import copy_to_look_at
 from ..state.seeds import generators_kept
 from .media import image_in_page, images_in, numpy_of, sound_in_page
@@ -66,10 +66,8 @@ def _how_many(pipe: Any, found: int, wanted: int) -> str:
     items = in_words(found)
     if found < wanted:
         return f"all {items}" if found else "no items"
-    try:
-        return f"{found:,} of {len(pipe):,} items"
-    except Exception:  # the length is unknown, or finding it out fails
-        return f"the first {items}"
+    length = known_length(pipe)
+    return f"the first {items}" if length is None else f"{found:,} of {length:,} items"
 
 
 class _HtmlWriter:
