@@ -1,4 +1,4 @@
-"""Checkpoint files: read by ranges and written in pieces, since torch does neither."""
+"""Checkpoint files, written in pieces, which torch does not do."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
-from ..storage.reading import open_to_seek
-from ..storage.writing import naming, whole_file
+from ..storage.writing import naming, whole_file, write_in_parts
 
 _PART = 2**25
 """Bytes sent at a time. S3 allows up to 10,000 parts per object, and checkpoints may be large."""
-
-_WRITE_SIZE = 2**22
-"""Bytes per write to a file, which may copy them."""
-
-
-def reading(url: str, options: Mapping[str, Any]) -> IO[bytes]:
-    """Open a file for random access; in an object store, it is read by ranges."""
-    return open_to_seek(url, options)
 
 
 @contextmanager
@@ -39,7 +30,7 @@ def writing(url: str, options: Mapping[str, Any]) -> Iterator[IO[bytes]]:
 
 
 class _Pieces(io.RawIOBase):
-    """Write to a file in pieces: torch writes complete tensors, which a file may copy."""
+    """Write to a file in pieces, up to the first error: torch writes complete tensors, which a file may copy."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.error: BaseException | None = None
@@ -54,8 +45,7 @@ class _Pieces(io.RawIOBase):
             raise self.error
         content = memoryview(data).cast("B")
         try:
-            for start in range(0, len(content), _WRITE_SIZE):
-                self._file.write(content[start : start + _WRITE_SIZE])
+            write_in_parts(self._file, content)
         except BaseException as error:
             self.error = error
             raise

@@ -14,11 +14,12 @@ import torch
 
 from ..errors.optional import require
 from ..errors.secrets import Options, without_secrets
+from ..storage.reading import open_to_seek
 from ..storage.streaming.decompression_limit import MAX_BYTES
 from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import read_verified
 from ..storage.writing import remove_file
-from .files import reading, writing
+from .files import writing
 from .states import read_checked
 
 _LIGHTNINGS = ("lightning", "pytorch_lightning")
@@ -64,7 +65,7 @@ class LightningCheckpoint:
         """Return a checkpoint; the arguments are those of `torch.load`."""
         url = checked_path(path)
         load = partial(torch.load, map_location=map_location, weights_only=weights_only)
-        with reading(url, self._options) as file:
+        with open_to_seek(url, self._options) as file:
             loaded: dict[str, Any] = read_checked(
                 file, without_secrets(url), partial(read_verified, load=load, max_bytes=MAX_BYTES)
             )

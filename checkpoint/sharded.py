@@ -22,10 +22,11 @@ from ..errors.secrets import Options, without_secrets
 from ..storage.addresses import address_of
 from ..storage.file_systems import locate, move_file
 from ..storage.listing import folder_at, names_beginning
+from ..storage.reading import open_to_seek
 from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import is_of_torchs_zips, verify
 from ..storage.writing import remove_file
-from .files import reading, writing
+from .files import writing
 
 _OF_DATA = ".distcp"
 _METADATA = ".metadata"
@@ -169,7 +170,7 @@ class _Files(FileSystemBase):
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
         url = checked_path(path)
         try:
-            with writing(url, self._options) if "w" in mode else reading(url, self._options) as file:
+            with writing(url, self._options) if "w" in mode else open_to_seek(url, self._options) as file:
                 yield file  # type: ignore[misc]
         except Exception as error:
             self.failure = error

@@ -14,11 +14,12 @@ import torch
 
 from ..errors.notes import add_note
 from ..errors.secrets import Options, without_secrets
+from ..storage.reading import open_to_seek
 from ..storage.retrying import Transient
 from ..storage.streaming.decompression_limit import MAX_BYTES
 from ..storage.streaming.streams import checked_path
 from ..storage.streaming.zips import opened_zip, read_verified
-from .files import reading, writing
+from .files import writing
 
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 
@@ -85,7 +86,7 @@ def load(
                 f"returns, as in load(url)[{name!r}]"
             )
     shown = without_secrets(place)
-    with reading(place, Options(storage_options)) as file:
+    with open_to_seek(place, Options(storage_options)) as file:
         states = _read_states(file, shown, map_location, max_bytes)
     missing = [name for name in objects if name not in states]
     if missing:

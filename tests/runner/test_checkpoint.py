@@ -281,7 +281,7 @@ def test_a_checkpoint_is_verified_while_it_is_read_and_not_read_twice(monkeypatc
             return content
 
     content = bytearray(saved({"weight": torch.zeros(2 * MIB)}))
-    monkeypatch.setattr(states, "reading", lambda url, options: Counting(content))
+    monkeypatch.setattr(states, "open_to_seek", lambda url, options: Counting(content))
     assert same(checkpoint.load("anywhere.pt"), {"weight": torch.zeros(2 * MIB)})
     assert Counting.read_in_all < 1.1 * len(content)
     content[len(content) // 2] ^= 1
