@@ -20,7 +20,7 @@ from ..registry import DataChunk, IterDataPipe, MapDataPipe
 from ..registry import functional_datapipe as register
 from ..runner import graph as graph_functions
 from ..runner import seeds
-from . import adapter, services, streams
+from . import adapter, streams
 
 ROOTS = ("torchdata.datapipes", "torchdata.dataloader2")
 
@@ -58,13 +58,16 @@ _THINGS = {
             *(runner.DataLoader2, runner.DataLoader2Iterator, runner.PauseIteration, runner.WorkerInfo),
             *(runner.DistributedReadingService, runner.InProcessReadingService, runner.MultiProcessingReadingService),
             *(runner.ReadingServiceInterface, runner.SequentialReadingService),
-            *(services.CheckpointableReadingServiceInterface, services.ShuffleSpec),
         )
     },
     "DataPipe": graph_functions.DataPipe,
     "DataPipeGraph": graph_functions.DataPipeGraph,
     "PrefetchTimeoutError": RuntimeError,  # which `fullsync` raises
     "PrototypeMultiProcessingReadingService": runner.MultiProcessingReadingService,
+}
+_IN_PLACE = {
+    "CheckpointableReadingServiceInterface": ": derive the service from ReadingServiceInterface, since "
+    "DataLoader2.state_dict() saves the chain's position"
 }
 _ERRORS = {"EmptyQueue", "InvalidStateResetRequired", "NotAvailable", "TerminateRequired"}
 
@@ -112,6 +115,7 @@ def _without_replacement(name: str) -> type:
     """Return a class that a program can import and name, such as in `except`; calling it raises an error."""
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        raise NotImplementedError(f"{name} is a part of how torchdata worked, and Penstock works without it")
+        advice = _IN_PLACE.get(name, "")
+        raise NotImplementedError(f"{name} is a part of how torchdata worked, and Penstock works without it{advice}")
 
     return type(name, (Exception,) if name in _ERRORS else (), {"__new__": __new__, "__module__": __name__})
