@@ -11,7 +11,7 @@ from ..state.copying import PASS_ATTRIBUTES
 from ..state.error_context import add_error_context
 from ..state.fields import fields_of
 from ..state.foreign import TorchIterMeta, TorchMapMeta
-from ..state.graph import iterative_len
+from ..state.graph import memoized_len
 from ..state.run import passes_of
 from .construction import Construction
 
@@ -30,7 +30,7 @@ class IterPipeMeta(Construction, TorchIterMeta):
         for method, function in hidden.items():
             setattr(cls, method, passes_of(function) if method == "__iter__" else function)
         if isinstance(length := vars(cls).get("__len__"), FunctionType):
-            cls.__len__ = iterative_len(length)
+            cls.__len__ = memoized_len(length)
         cls._state_fields = fields_of(cls)
         cls._no_sources = {*cls._state_fields, *cls.payload, *cls.transient, *PASS_ATTRIBUTES}
         return cls

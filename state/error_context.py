@@ -6,7 +6,7 @@ import inspect
 import math
 import threading
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -15,7 +15,7 @@ from ..errors.notes import PREFIX, add_note, describe_item, key_of, notes_of
 from ..errors.provenance import Provenance
 from ..errors.secrets import hide_secrets, without_secrets
 from .foreign import declared
-from .graph import DataPipe, descend, sources_first, sources_of
+from .graph import DataPipe, sources_first, sources_of
 from .step_text import step_text
 
 NO_ITEM = object()
@@ -114,17 +114,22 @@ def local_of(frame: FrameType, name: str) -> Any:
 
 def _last_read_above(pipe: DataPipe) -> str | None:
     """Return the origins of the nearest upstream items that have one, or None."""
-    known: dict[int, str | None] = {}  # visit shared sources once
-
-    def above(pipe: DataPipe) -> Generator[DataPipe, str | None, str | None]:
-        sources = sources_of(pipe)
-        for source in (read_now := [source for source in sources if last_item(source) is not NO_ITEM] or sources):
-            if id(source) not in known:
-                known[id(source)] = _last_read(source) or (yield source)
-        found = [*dict.fromkeys(filter(None, (known[id(source)] for source in read_now)))]
-        return "; ".join(found[:4]) + (f", {len(found)} places in all" if len(found) > 4 else "") or None
-
-    return descend(above, pipe)
+    origins: dict[str, None] = {}
+    seen: set[int] = set()
+    waiting = [pipe]
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        origin = None if current is pipe else _last_read(current)
+        if origin:
+            origins[origin] = None
+            continue
+        sources = sources_of(current)
+        waiting += reversed([source for source in sources if last_item(source) is not NO_ITEM] or sources)
+    found = [*origins]
+    return "; ".join(found[:4]) + (f", {len(found)} places in all" if len(found) > 4 else "") or None
 
 
 def _last_read(pipe: DataPipe) -> str | None:

@@ -6,7 +6,7 @@ torch's maintainers have said that they may remove the module. Without it, this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -91,7 +91,7 @@ class OurPipe:
 
         def _detach_reader(self, link: Any) -> None: ...
 
-        def _save_node(self) -> Generator[Any, Node | None, Node | None]: ...
+        def _save_node(self, saved: Any) -> Node | None: ...
 
         def _reset_passes(self) -> None: ...
 

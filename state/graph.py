@@ -7,10 +7,10 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared, declares
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -121,40 +121,12 @@ def sources_first(*pipes: DataPipe, stop: Callable[[DataPipe], bool] | None = No
     return found
 
 
-def descend(visit: Callable[[DataPipe], Generator[DataPipe, T, T]], pipe: DataPipe) -> T:
-    """Return the result of visiting a pipe, by a generator that yields pipes to visit and gets their results.
-
-    The generator reads like a recursive function, without its depth limit.
-    """
-    return trampoline(visit(pipe), visit)
-
-
-def trampoline(first: Generator[Any, R, T], visit: Callable[[Any], Generator[Any, R, R]]) -> T:
-    """Return the result of a generator that yields what to visit, and gets the results of these visits."""
-    visits: list[Generator[Any, Any, Any]] = [first]
-    result: Any = None
-    while visits:
-        try:
-            wanted = visits[-1].send(result)
-        except StopIteration as end:
-            visits.pop()
-            result = end.value
-        else:
-            visits.append(visit(wanted))
-            result = None
-    returned: T = result
-    return returned
-
-
 def is_one_of_several(pipe: DataPipe) -> bool:
     """Say whether a pipe is one of several branches of its source, which is read only through them."""
     return bool(declared(pipe, "is_one_of_several", False))
 
 
 # Lengths
-
-_DEEP = 200
-"""The most nested `len` calls of pipes; longer chains are evaluated sources first."""
 
 
 class _Asked(threading.local):
@@ -168,8 +140,8 @@ class _Asked(threading.local):
 _asked = _Asked()
 
 
-def iterative_len(length: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Return a `__len__` that evaluates each pipe once, and the pipes of a long chain one after the other."""
+def memoized_len(length: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Return a `__len__` that evaluates each pipe once."""
 
     @functools.wraps(length)
     def __len__(self: Any) -> int:  # noqa: N807
@@ -182,10 +154,10 @@ def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
     if not _asked.depth:
         _asked.known = {}
     if id(pipe) not in _asked.known:
-        if _asked.depth >= _DEEP:
-            _ask_sources_of(pipe)
         _asked.depth += 1
         try:
+            if _asked.depth % STEPS_AT_A_TIME == 0:
+                let_steps_nest()
             _asked.known[id(pipe)] = pipe, length(pipe)
         except Exception as error:
             _asked.known[id(pipe)] = pipe, error
@@ -202,22 +174,10 @@ def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
     return found
 
 
-def _ask_sources_of(pipe: Any) -> None:
-    depth, _asked.depth = _asked.depth, 1
-    try:
-        part: Any
-        for part in sources_first(pipe)[:-1]:
-            if id(part) not in _asked.known and declares(part, "__len__"):
-                try:
-                    _asked.known[id(part)] = part, len(part)
-                except Exception as error:
-                    _asked.known[id(part)] = part, error
-    finally:
-        _asked.depth = depth
-
-
 # Python's recursion limit
 
+STEPS_AT_A_TIME = 100
+"""The recursion limit is checked once per this many steps of a chain."""
 _MOST_STEPS = 6000
 _MOST_FRAMES = 15_400
 """More frames would overflow the C stack and end the process: each takes about half a KB of 8 MB."""
@@ -236,5 +196,5 @@ def let_steps_nest() -> None:
     names = [frame.f_code.co_name for frame, _ in traceback.walk_stack(inspect.currentframe())]
     if (steps := names.count("_deliver")) > _MOST_STEPS or len(names) > _MOST_FRAMES:
         raise RecursionError(f"the stack has no room for {steps:,} steps, each of which reads the next, and more")
-    if 3 * len(names) > limit:
-        sys.setrecursionlimit(min(4 * len(names), _LIMIT))
+    if 8 * len(names) > limit:
+        sys.setrecursionlimit(min(10 * len(names), _LIMIT))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import count
 from types import GeneratorType
@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from .error_context import NO_ITEM, last_item, local_of
 from .foreign import OurPipe
-from .graph import DataPipe, is_one_of_several, let_steps_nest, sources_of, walk
+from .graph import STEPS_AT_A_TIME, DataPipe, is_one_of_several, let_steps_nest, sources_of, walk
 from .node import Node, ReadFrom
-from .replay import Checkpointer, Reading, ReplayLog, after, check_value, collect
+from .replay import Checkpointer, Reading, ReplayLog, Saved, after, check_value
 from .seeds import PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
 from .step_text import step_text
@@ -23,9 +23,6 @@ from .step_text import step_text
 T = TypeVar("T")
 
 ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
-
-_STEPS_AT_A_TIME = 100
-"""The recursion limit is checked once per this many steps of a chain."""
 
 
 class Pass:
@@ -111,7 +108,7 @@ class Pass:
             self.reader_link, self.path, self.depth = link, link.next_path(), link.depth + 1
             link.passes_begun += 1
             self.resumed, link.resumed = link.resumed, False
-            if self.depth % _STEPS_AT_A_TIME == 0:
+            if self.depth % STEPS_AT_A_TIME == 0:
                 let_steps_nest()
         node: Node = pipe._take_node()
         self.resumed = self.resumed or bool(node)
@@ -217,10 +214,10 @@ class Pass:
     def checkpoint(self, pipe: Any, items: int = 1) -> None:
         """Count items, and record where the sources are if it is due. The operator must hold none of their items."""
         if self._checkpointer is not None and self._sources_can_save:
-            self._checkpointer.count(items, lambda: collect(self.now(pipe)))
+            self._checkpointer.count(items, lambda: self.now(pipe, Saved()))
 
-    def save(self, pipe: Any) -> Generator[Any, Node | None, Node]:
-        """Return where the pass is, as a generator that yields the sources whose nodes are needed."""
+    def save(self, pipe: Any, saved: Saved) -> Node:
+        """Return where the pass is; `saved` has and gets the nodes of sources."""
         if self.error is not None:
             raise RuntimeError(
                 f"the last pass over {step_text(pipe)} ended in {self.error}, and the items it had taken are lost: "
@@ -229,7 +226,7 @@ class Pass:
         if self.ended:
             return {"at": "end", "skipped": skipped} if (skipped := pipe.error_policy.skipped) else {"at": "end"}
         if self._checkpointer is None or (not pipe.resumes_from_start and self._can_restart()):
-            node = yield from self.now(pipe)
+            node = self.now(pipe, saved)
         else:
             node = self._checkpointer.node()
         if not self._links_in_order:
@@ -242,7 +239,7 @@ class Pass:
         """Say whether each source has a state or is read with numbers."""
         return all(link.can_save or link.log is not None for link in self._links_in_order)
 
-    def now(self, pipe: Any) -> Generator[Any, Node | None, Node]:
+    def now(self, pipe: Any, saved: Saved) -> Node:
         """Return where the operator is. Its own attributes must be as after its last item."""
         node: Node = {}
         attributes = vars(pipe)
@@ -268,7 +265,7 @@ class Pass:
                 read = [*position]
                 begun = link.logged_pass
             elif link.is_foreign or self._is_part(part, link):
-                found = yield part
+                found = saved.node_of(part)
             elif (found := link.node) is not None:
                 begun += 1
             else:

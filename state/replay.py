@@ -7,7 +7,7 @@ import time
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice, pairwise
 from pathlib import PurePath
@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeVar
 from ..errors.closing import close
 from ..errors.notes import describe_item
 from .fields import NotPlain, Tally
-from .graph import trampoline
 from .node import Node, ReadFrom
 from .seeds import reseed
 
@@ -61,18 +60,6 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
         expect_same_order(found.pop(), last)
     reseed()
     yield from ()  # a generator, so that nothing is read before the first item is wanted
-
-
-def collect(saving: Generator[Any, Node | None, T]) -> T:
-    """Return the result of a generator that yields sources and gets their nodes."""
-    nodes: dict[int, Node | None] = {}  # a source shared by several pipes has one node
-
-    def visit(source: Any) -> Generator[Any, Node | None, Node | None]:
-        if id(source) not in nodes:
-            nodes[id(source)] = yield from source._save_node()
-        return nodes[id(source)]
-
-    return trampoline(saving, visit)
 
 
 _taking_snapshots: weakref.WeakSet[Throttle] = weakref.WeakSet()
@@ -134,6 +121,16 @@ class Throttle:
     @staticmethod
     def _rest_after(seconds: float) -> float:
         return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
+
+
+class Saved(dict[int, Node | None]):
+    """The nodes of one snapshot of a chain, by the ids of their pipes."""
+
+    def node_of(self, source: Any) -> Node | None:
+        """Return where a source is; one that several pipes read is asked once."""
+        if id(source) not in self:
+            self[id(source)] = source._save_node(self)
+        return self[id(source)]
 
 
 class Snapshots:
@@ -236,7 +233,7 @@ class ReplayLog(Snapshots):
                 yield islice(items, step)
                 if self.pulled < expected:
                     return
-                self.count(step, lambda: collect(self.source._save_node()))
+                self.count(step, lambda: Saved().node_of(self.source))
         finally:
             self._throttle = None  # frees its share for the others
 

@@ -7,14 +7,14 @@ need no state.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 from .foreign import OurPipe, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
 from .node import Node, ReadFrom
-from .replay import ReplayLog, collect
+from .replay import ReplayLog, Saved
 from .seeds import PassPath, derive_seed, seed_foreign
 
 
@@ -132,10 +132,9 @@ class ForeignSource:
             part._detach_reader(inner)
         self._inner.clear()
 
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
-        """Return its node; a generator as for pipes of ours."""
+    def _save_node(self, saved: Saved) -> Node | None:
+        """Return its node."""
         return {"state": self.pipe.state_dict()} if not self._is_map_style and self._can_save_node else None
-        yield
 
     def _foreign_seeds(self) -> Node | None:
         """Return a node with the seeds of the present pass, or None."""
@@ -156,7 +155,7 @@ def source_of(pipe: DataPipe) -> OurPipe | ForeignSource:
 
 def capture(pipe: DataPipe) -> Node | None:
     """Return where a pipe is now."""
-    return collect(source_of(pipe)._save_node())
+    return Saved().node_of(source_of(pipe))
 
 
 def can_capture(pipe: DataPipe) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar
 
@@ -11,7 +11,7 @@ from .fields import StateField, Tally
 from .foreign import OurPipe
 from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Reading, expect_no_fewer, expect_same_order
+from .replay import Reading, Saved, expect_no_fewer, expect_same_order
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step_text
@@ -137,10 +137,10 @@ class Stateful(OurPipe):
         if inner is not None:
             inner.outer = link.outer
 
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
-        """Return where the pipe is, as a generator that yields sources and gets their nodes."""
+    def _save_node(self, saved: Saved) -> Node | None:
+        """Return where the pipe is; `saved` has and gets the nodes of sources."""
         if self._pass is not None and self._pass.begun:
-            return (yield from self._pass.save(self))
+            return self._pass.save(self, saved)
         return self._resume_node
 
     def _number_of_inner_chain(self) -> int | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..state.foreign import declared
-from ..state.graph import DataPipe, descend, is_one_of_several, sources_of, walk
+from ..state.graph import DataPipe, is_one_of_several, sources_of, walk
 from ..state.step_text import arguments_of, is_data_set
 
 _LINE_WIDTH = 100
@@ -45,26 +44,31 @@ _ELLIPSIS = _Call("…", parentheses=False)
 def _calls_of(pipe: DataPipe) -> list[_Call]:
     shown: dict[int, _Call] = {}
     seen: dict[str, Any] = {}
-    return descend(lambda visited: _calls(visited, shown, seen), pipe)
+    return _calls(pipe, shown, seen)
 
 
-def _calls(
-    pipe: DataPipe, shown: dict[int, _Call], seen: dict[str, Any]
-) -> Generator[DataPipe, list[_Call], list[_Call]]:
+def _calls(pipe: Any, shown: dict[int, _Call], seen: dict[str, Any]) -> list[_Call]:
     """Return the steps of a chain, with shared sources only once: `shown` has their last steps, by their ids."""
-    if shown_as := declared(pipe, "in_a_chain", None):
-        return [_Call(shown_as(pipe), parentheses=False)]
-    if id(pipe) in shown:
-        return [_ELLIPSIS, shown[id(pipe)]]
-    sources = sources_of(pipe)
-    if not sources:
-        return [_Call(type(pipe).__name__, (*arguments_of(pipe, seen=seen),))]
-    first: list[_Call] = yield sources[0]
+    line: list[DataPipe] = []  # a loop, since chains are long
+    while (shown_as := declared(pipe, "in_a_chain", None)) is None and id(pipe) not in shown and sources_of(pipe):
+        line.append(pipe)
+        pipe = sources_of(pipe)[0]
+    if shown_as is not None:
+        calls = [_Call(shown_as(pipe), parentheses=False)]
+    elif id(pipe) in shown:
+        calls = [_ELLIPSIS, shown[id(pipe)]]
+    else:
+        calls = [_Call(type(pipe).__name__, (*arguments_of(pipe, seen=seen),))]
+    for step in reversed(line):
+        calls = _with_step(step, calls, shown, seen)
+    return calls
+
+
+def _with_step(pipe: DataPipe, first: list[_Call], shown: dict[int, _Call], seen: dict[str, Any]) -> list[_Call]:
+    """Return the steps of a pipe, those of its first source being known."""
     if is_one_of_several(pipe):
         return [*first[:-1], replace(first[-1], after=f"[{vars(pipe)['number']}]")]
-    among = []
-    for source in sources[1:]:
-        among.append((yield source))
+    among = [_calls(source, shown, seen) for source in sources_of(pipe)[1:]]
     arguments = (*arguments_of(pipe, seen=seen),)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     if method is None and not among and len(first) == 1 and not first[0].sources:

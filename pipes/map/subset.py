@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ class Subset(Renumbered[T]):
     """
 
     payload = ("indices",)
+    empty_arguments: ClassVar[dict[str, Any]] = {"indices": []}
 
     def __init__(self, source: MapDataPipe[T], indices: Sequence[int]) -> None:
         is_sequence = hasattr(indices, "__getitem__") and hasattr(indices, "__len__")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from ...registry import IterDataPipe, Node, PassPath, own, walk
+from ...registry import IterDataPipe, Node, PassPath, Saved, own, walk
 from ..positions import Epoch, ShardPosition
 
 
@@ -39,8 +39,8 @@ class Dispatched(IterDataPipe[Any]):
             position.advance(message.report)
             yield message.item
 
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
-        node = yield from super()._save_node()
+    def _save_node(self, saved: Saved) -> Node | None:
+        node = super()._save_node(saved)
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
         node.pop("last_given", None)  # the sources in the shards have theirs

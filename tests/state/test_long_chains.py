@@ -1,4 +1,4 @@
-"""Nothing recurses over the length of a chain, and nothing takes the square of it: what is done before it is read."""
+"""Chains of thousands of steps: what is done before they are read; nothing takes the square of their length."""
 
 from __future__ import annotations
 

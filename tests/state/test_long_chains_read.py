@@ -1,4 +1,4 @@
-"""Nothing recurses over the length of a chain: 5,000 steps are read, saved, resumed and sent to workers."""
+"""Chains of thousands of steps are read, saved, resumed and sent to workers."""
 
 from __future__ import annotations
 

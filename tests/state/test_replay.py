@@ -144,7 +144,7 @@ def test_what_is_needed_is_asked_seldom_where_the_answer_takes_long(monkeypatch:
     monkeypatch.setattr(reading, "_taking_snapshots", weakref.WeakSet())
     asked = []
 
-    def collect(saving: Any) -> Any:
+    def node_of(saved: Any, source: Any) -> Any:
         clock.now += 1e-5
         return {}
 
@@ -153,7 +153,7 @@ def test_what_is_needed_is_asked_seldom_where_the_answer_takes_long(monkeypatch:
         asked.append(clock.now)
         return max(trail.pulled - 100_000, 0)
 
-    monkeypatch.setattr(reading, "collect", collect)
+    monkeypatch.setattr(reading.Saved, "node_of", node_of)
     trail = reading.ReplayLog(IterableWrapper(range(1_000_000), deepcopy=False), None, 0)
     trail.needed = oldest
     for _ in trail.items():

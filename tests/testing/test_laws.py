@@ -262,8 +262,8 @@ class GivesItsMemoryAway(Passing):
     resumes_from_start = False
     numbers: list[int] = own(list)
 
-    def _save_node(self) -> Any:
-        node = yield from super()._save_node()
+    def _save_node(self, saved: Any) -> Any:
+        node = super()._save_node(saved)
         return node and {**node, "own": {"numbers": self.numbers}}
 
     def __iter__(self) -> Iterator[Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ....registry import IterDataPipe, Node, T, add_error_context, capture, own
+from ....registry import IterDataPipe, Node, Saved, T, add_error_context, capture, own
 from ....state.passes import path_without_reader, running_pass
 from .generation import Generation, Queue
 
@@ -108,18 +108,18 @@ class Branch(IterDataPipe[T]):
 
     # State
 
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
+    def _save_node(self, saved: Saved) -> Node | None:
         current = self._pass
         if current is None or not current.begun or current.ended:
-            return (yield from super()._save_node())
+            return super()._save_node(saved)
         live, generation, queue = self.source._live(), self.generation, self.queue
         if live is not None and live.number != self.joined:
             return None  # another generation has begun
         if self._left is not None:
             return self._left
         if generation is None or queue is None:
-            return (yield from super()._save_node())
-        return self._now(generation, queue, [(yield self.source)])
+            return super()._save_node(saved)
+        return self._now(generation, queue, [saved.node_of(self.source)])
 
     @staticmethod
     def _now(generation: Generation, queue: Queue, nodes: list[Node | None]) -> Node:

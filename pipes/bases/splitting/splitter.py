@@ -17,11 +17,21 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ....registry import IterDataPipe, Node, PassPath, add_error_context, capture, own, replace_live_iterator, walk
+from ....registry import (
+    IterDataPipe,
+    Node,
+    PassPath,
+    Saved,
+    add_error_context,
+    capture,
+    own,
+    replace_live_iterator,
+    walk,
+)
 from ....state.fields import NotPlain
 from ....state.graph import let_steps_nest
 from ....state.sources import SourceLink
@@ -151,11 +161,11 @@ class Splitter(IterDataPipe[T]):
             self.gone = generation.gone
         return iter(items)
 
-    def _save_node(self) -> Generator[Any, Node | None, Node | None]:
+    def _save_node(self, saved: Saved) -> Node | None:
         current = self._pass
         if current is None or not current.begun:
-            return (yield from super()._save_node())
-        return (yield from current.now(self))  # items may wait even after the end or an error
+            return super()._save_node(saved)
+        return current.now(self, saved)  # items may wait even after the end or an error
 
     def _oldest(self) -> int:
         generation = self._live()
