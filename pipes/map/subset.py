@@ -19,6 +19,9 @@ class Subset(Renumbered[T]):
 
     `dp[10:20]` and `dp[::2]` are short for it. Negative indices of the result count from its end.
 
+    Indices are not divided among readers: put `sharding_filter` behind it. Behind a source that is divided, a reader
+    may lack the keys.
+
     Raises TypeError for indices that are no sequence, or a mask of booleans.
 
     >>> dp = SequenceWrapper("abcdef").subset([4, 0])

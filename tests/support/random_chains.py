@@ -53,6 +53,7 @@ REFUSALS = {
     "which run on each rank after the ranks have agreed who has an item": ("limit",),
     "a source that is divided among the readers, and one that is not": ("sharding_",),
     "a dispatched stream is read once only": ("unlike_schemas",),
+    "none of the": ("'slice'",),  # of all readers together, while each has some of the keys
 }
 """Errors that chains with these steps may raise: one branch is kept while another goes by, or items are counted."""
 COMMON = ("shuffle", "batch", "filter", "flatmap", "prefetch", "fork", "demux", "cycle", "in_memory_cache", "by_index")
