@@ -385,9 +385,12 @@ def _concatenated(parts: list[Any]) -> Any:
 
 def _repeated(like: Any, value: float, times: int) -> Any:
     """Return a value so many times, as a sequence of the kind and dtype of `like`."""
-    if isinstance(like, torch.Tensor):
-        return like.new_full((times,), value)
-    return np.full(times, value, like.dtype) if isinstance(like, np.ndarray) else [value] * times
+    if not isinstance(like, _ARRAYS):
+        return [value] * times
+    repeated = like.new_full((times,), value) if isinstance(like, torch.Tensor) else np.full(times, value, like.dtype)
+    if times and abs(float(repeated[0]) - value) >= 0.5:
+        raise ValueError(f"{value} is no value of {like.dtype}, the type of the tokens")
+    return repeated
 
 
 def _as(like: Any, numbers: np.ndarray[Any, Any]) -> Any:
