@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...errors.checks import expect_seconds, takes_only
 from ...errors.notes import add_note
@@ -58,6 +58,14 @@ _ARGUMENTS_OF_TORCH = {
     "pin_memory_device": "put .pin_memory(device) into the chain",
 }
 """Arguments of torch's DataLoader, and their equivalents here."""
+_ATTRIBUTES_OF_TORCH = {
+    **_ARGUMENTS_OF_TORCH,
+    "num_workers": "its reading service has it, as in loader.reading_service.num_workers",
+    "dataset": "loader.datapipe is the chain, and loader.datapipe.count() reads it and counts its items. To resume, "
+    "load the loader's state, and give transformers' TrainingArguments ignore_data_skip=True",
+    "set_epoch": "leave it out, each iter(loader) is the next epoch",
+}
+"""Attributes of torch's DataLoader. With a `dataset`, transformers' Trainer would skip batches by itself."""
 
 
 class DataLoader2(LoaderStates[T]):
@@ -233,13 +241,11 @@ class DataLoader2(LoaderStates[T]):
         """
         return run_loader(self)
 
-    @property
-    def dataset(self) -> NoReturn:
-        """Not available: code that skips batches, such as transformers' Trainer, would bypass the reading service."""
-        raise AttributeError(
-            "a DataLoader2 has no dataset to skip batches of: load the loader's own state instead, and give "
-            "transformers' TrainingArguments ignore_data_skip=True"
-        )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            hint = f": {_ATTRIBUTES_OF_TORCH[name]}" if name in _ATTRIBUTES_OF_TORCH else ""
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{hint}", name=name, obj=self)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:

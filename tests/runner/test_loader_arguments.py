@@ -29,6 +29,10 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         TypeError,
         "reading_service must be a reading service",
     ),
+    (lambda: DataLoader2(CHAIN).dataset, AttributeError, "no 'dataset': loader.datapipe is the chain"),
+    (lambda: DataLoader2(CHAIN).set_epoch(1), AttributeError, "no 'set_epoch': leave it out"),
+    (lambda: DataLoader2(CHAIN).batch_size, AttributeError, r"no 'batch_size': put \.batch\(…\) into the chain"),
+    (lambda: DataLoader2(CHAIN).epochs, AttributeError, "DataLoader2 has no 'epochs'$"),
     (lambda: DataLoader2(CHAIN).seed(-1), ValueError, "seed must be at least 0, and is -1"),
     (lambda: DataLoader2(CHAIN, metrics="a.jsonl"), TypeError, "metrics must be True, False or a function"),  # type: ignore[arg-type]
     (lambda: DataLoader2(CHAIN, metrics=True, metrics_interval=0), ValueError, "metrics_interval must be seconds"),
