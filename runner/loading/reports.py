@@ -43,7 +43,9 @@ class LoaderReports(Generic[T]):
         """Return what the chain's steps with an `on_error` counted in this epoch, summed over all shards.
 
         It has the form of a chain's `stats()`. Worker processes report at the end of a shard, and now and then before;
-        their last reports count, including items read ahead.
+        their last reports count, including items read ahead. In a chain read in shards, steps before
+        `sharding_round_robin_dispatch` are not counted, nor, in a resumed epoch, what steps counted before the state
+        that do not read on in their shard.
 
         >>> import penstock as ps
         >>> loader = ps.DataLoader2(ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip"))
