@@ -176,7 +176,7 @@ def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
 
 # Python's recursion limit
 
-STEPS_AT_A_TIME = 100
+STEPS_AT_A_TIME = 50
 """The recursion limit is checked once per this many steps of a chain."""
 _MOST_STEPS = 6000
 _MOST_FRAMES = 15_400
