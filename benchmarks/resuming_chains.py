@@ -52,7 +52,7 @@ def cheap(n: int, buffer_size: int = 1000) -> Any:
 
 def branches(n: int, lag: int = 0) -> Any:
     left, right = ps.iter.IterableWrapper(range(n)).sharding_filter().map(text_of).fork(2, buffer_size=lag + 10)
-    late = ps.iter.IterableWrapper([""] * lag).concat(left) if lag else left
+    late = ps.iter.IterableWrapper([""] * 2 * lag).sharding_filter().concat(left) if lag else left  # of two shards
     return late.zip(right.map(len)).batch(64)
 
 
