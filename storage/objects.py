@@ -7,6 +7,7 @@ import io
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 LARGE = 16 * 2**20
 """Bytes above which an object is streamed instead of loaded into memory."""
+
+
+_IN_MEMORY = 6 * PART
+"""Bytes of a response kept in memory: more than sequential reads request at a time."""
 
 
 def _called(call: Callable[[], Any]) -> Any:
@@ -100,7 +105,7 @@ class _Ranges:
         with self._copying:
             copy, self._copy = self._copy, None  # a failed response is not read further
             if copy is None:
-                copy = _WholeResponse(self._begin_response())
+                copy = _WholeResponse(self._begin_response)
             content = asked(self._url, copy.read, start, end)
             self._copy = copy
             return content
@@ -123,21 +128,44 @@ class _Ranges:
 
 
 class _WholeResponse:
-    """Ranges of an object out of one response, which is copied to a temporary file as far as they need."""
+    """Ranges of an object out of one response: the last pieces are kept in memory.
 
-    def __init__(self, pieces: Iterable[Any]) -> None:
-        self._pieces = iter(pieces)
-        self._size = 0
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        weakref.finalize(self, self._file.close)
+    A range before these begins the response again, which is then kept in a temporary file.
+    """
+
+    def __init__(self, begin: Callable[[], Iterable[Any]]) -> None:
+        self._begin = begin
+        self._pieces = iter(begin())
+        self._recent: deque[memoryview] = deque()
+        self._recent_at = self._size = 0
+        self._file: IO[bytes] | None = None
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from `start` to `end - 1`; fewer where the response ended before."""
-        self._file.seek(self._size)
+        if start < self._recent_at and self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+            weakref.finalize(self, self._file.close)
+            self._pieces, self._recent_at, self._size = iter(self._begin()), 0, 0
+            self._recent.clear()
         while self._size < end and (piece := memoryview(next(self._pieces, b""))):
-            self._size += self._file.write(piece)
-        self._file.seek(start)
-        return self._file.read(end - start)
+            self._recent.append(piece)
+            self._size += len(piece)
+        parts, at = list[memoryview | bytes](), self._recent_at
+        if start < at and self._file is not None:
+            self._file.seek(start)
+            parts.append(self._file.read(min(end, at) - start))
+        for piece in self._recent:
+            parts.append(piece[max(start - at, 0) : max(end - at, 0)])
+            at += len(piece)
+        while self._size - self._recent_at > _IN_MEMORY:
+            self._drop(self._recent.popleft())
+        return b"".join(parts)
+
+    def _drop(self, piece: memoryview) -> None:
+        if self._file is not None:
+            self._file.seek(self._recent_at)
+            self._file.write(piece)
+        self._recent_at += len(piece)
 
 
 def open_object(
