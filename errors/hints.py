@@ -9,7 +9,6 @@ _ONE_NAME = "give on=…, and columns of other names a common one by .rename_col
 _TYPES = "give column_types={'name': type}, or unify=schema, with types of pyarrow"
 _HEADER = "give column_names=[…] for a file without a header, or autogenerate_column_names=True"
 _ARGUMENTS_OF_OTHERS = {
-    **dict.fromkeys(("anon", "endpoint_url", "profile", "region", "secret"), "give it in storage_options={…}"),
     "batched": ".map_batches(fn, batch_size) calls a function of batches",
     "columns": "put .select_columns([…]) before it",
     "dtype": _TYPES,
@@ -21,7 +20,8 @@ _ARGUMENTS_OF_OTHERS = {
     "filesystem": "a URL names its file system, as in 's3://bucket/folder', and storage_options={…} has its options",
     "header": _HEADER,
     "left_on": _ONE_NAME,
-    **dict.fromkeys(("concurrency", "max_workers"), "it is called workers"),
+    "concurrency": _IN_PARALLEL,
+    "max_workers": _IN_PARALLEL,
     "names": _HEADER,
     "nrows": "put .limit(n) behind it",
     **dict.fromkeys(
@@ -32,12 +32,18 @@ _ARGUMENTS_OF_OTHERS = {
     "num_proc": _IN_PARALLEL,
     "num_workers": _IN_PARALLEL,
     "progress": "set loader.progress = True, or put .progress() into the chain",
-    **dict.fromkeys(("read_ahead", "scheduled_tasks"), "it is called prefetch"),
     "right_on": _ONE_NAME,
-    "sep": "it is called delimiter",
-    "usecols": "it is called columns",
 }
 """Arguments that other libraries' methods take, or that belong elsewhere, and the hint for each."""
+_OUR_NAMES = {
+    "concurrency": "workers",
+    "max_workers": "workers",
+    "read_ahead": "prefetch",
+    "scheduled_tasks": "prefetch",
+    "sep": "delimiter",
+    "usecols": "columns",
+}
+_OF_STORES = {"anon", "endpoint_url", "profile", "region", "secret"}
 
 
 def hint_on_argument(name: str, known: list[str]) -> str:
@@ -46,6 +52,10 @@ def hint_on_argument(name: str, known: list[str]) -> str:
     >>> hint_on_argument("shuffle", ["batch_size", "local_shuffle_buffer_size"])
     ": did you mean 'local_shuffle_buffer_size'?"
     """
+    if (ours := _OUR_NAMES.get(name)) in known:
+        return f": it is called {ours}"
+    if name in _OF_STORES and "storage_options" in known:
+        return ": give it in storage_options={…}"
     if name in _ARGUMENTS_OF_OTHERS:
         return f": {_ARGUMENTS_OF_OTHERS[name]}"
     if hint := did_you_mean(name, known):

@@ -13,7 +13,7 @@ from ..state.graph import sources_first, sources_of, walk
 from ..state.header import chain_shape, check_state, header
 from ..state.node import Node
 from ..state.passes import require_end
-from ..state.replay import Reading, Saved, Throttle
+from ..state.replay import Reading, SavedNodes, Throttle
 from ..state.run import replace_live_iterator
 from ..state.save import flatten, hand_down, load_place, node_in, place_of
 from ..state.seeds import PassPath, Seeded, derive_seed, seed_graph, uniform_draws
@@ -42,7 +42,7 @@ __all__ = [
     "ReadRows",
     "Reading",
     "Retry",
-    "Saved",
+    "SavedNodes",
     "Seeded",
     "Skip",
     "T",

@@ -38,7 +38,7 @@ class LocalShards:
 
     def begin(self, epoch: Epoch, positions: list[ShardPosition], resumes: bool = False) -> None:
         """Begin an epoch with the shards to read, or resume it."""
-        close_all(self._passes)
+        _close_all(self._passes)
         self._epoch += 1
         epoch = replace(epoch, number=self._epoch)
         # A thread that reads ahead shares the generators with the program.
@@ -68,7 +68,7 @@ class LocalShards:
                 ended[position.shard] = reading.current_position().items
                 order.end(position)
         finally:  # after an error or a break, threads of the other shards would wait for the next epoch
-            close_all(passes)
+            _close_all(passes)
 
     def receive(self, shard: int) -> Message:
         """Return the next item of a shard, or its end."""
@@ -100,10 +100,10 @@ class LocalShards:
     def shutdown(self) -> None:
         """Abandon the passes."""
         passes, self._passes = self._passes, {}
-        close_all(passes)
+        _close_all(passes)
 
 
-def close_all(passes: dict[int, ShardPass]) -> None:
+def _close_all(passes: dict[int, ShardPass]) -> None:
     """Close passes; their positions stay."""
     for reading in passes.values():
         reading.close()

@@ -10,7 +10,7 @@ from typing import Any
 from ..pipes.bases.ahead.reading_ahead import reader_of
 from ..pipes.bases.ahead.tuning import Tuner
 from ..pipes.bases.one_to_one import OneToOne
-from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, Saved, apply_sharding, copy_of, own, walk
+from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, SavedNodes, apply_sharding, copy_of, own, walk
 from ..registry.traits import has_trait
 from ..workers.processes import processors
 from ..workers.reading import Reader
@@ -253,7 +253,7 @@ class ShardReader(IterDataPipe[Any]):
             self.shutdown()
             self.num_shards = number
 
-    def _save_node(self, saved: Saved) -> Node | None:
+    def _save_node(self, saved: SavedNodes) -> Node | None:
         node = super()._save_node(saved)
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node

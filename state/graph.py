@@ -8,12 +8,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from .foreign import TorchIterDataPipe, TorchMapDataPipe, declared
 
-T = TypeVar("T")
-R = TypeVar("R")
 DataPipe = TorchIterDataPipe[Any] | TorchMapDataPipe[Any]
 
 
@@ -129,7 +127,7 @@ def is_one_of_several(pipe: DataPipe) -> bool:
 # Lengths
 
 
-class _Asked(threading.local):
+class _LengthCalls(threading.local):
     """The state of a thread's `len` calls."""
 
     depth = 0
@@ -137,7 +135,7 @@ class _Asked(threading.local):
     """The pipes seen since the outermost call, by their ids, with their lengths or errors."""
 
 
-_asked = _Asked()
+_len_calls = _LengthCalls()
 
 
 def memoized_len(length: Callable[[Any], int]) -> Callable[[Any], int]:
@@ -151,21 +149,21 @@ def memoized_len(length: Callable[[Any], int]) -> Callable[[Any], int]:
 
 
 def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
-    if not _asked.depth:
-        _asked.known = {}
-    if id(pipe) not in _asked.known:
-        _asked.depth += 1
+    if not _len_calls.depth:
+        _len_calls.known = {}
+    if id(pipe) not in _len_calls.known:
+        _len_calls.depth += 1
         try:
-            if _asked.depth % STEPS_AT_A_TIME == 0:
+            if _len_calls.depth % STEPS_AT_A_TIME == 0:
                 let_steps_nest()
-            _asked.known[id(pipe)] = pipe, length(pipe)
+            _len_calls.known[id(pipe)] = pipe, length(pipe)
         except Exception as error:
-            _asked.known[id(pipe)] = pipe, error
+            _len_calls.known[id(pipe)] = pipe, error
         finally:
-            _asked.depth -= 1
-    _, found = _asked.known[id(pipe)]
-    if not _asked.depth:
-        del _asked.known
+            _len_calls.depth -= 1
+    _, found = _len_calls.known[id(pipe)]
+    if not _len_calls.depth:
+        del _len_calls.known
     if isinstance(found, Exception):
         try:
             raise found

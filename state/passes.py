@@ -15,7 +15,7 @@ from .error_context import NO_ITEM, last_item, local_of
 from .foreign import OurPipe
 from .graph import STEPS_AT_A_TIME, DataPipe, is_one_of_several, let_steps_nest, sources_of, walk
 from .node import Node, ReadFrom
-from .replay import Checkpointer, Reading, ReplayLog, Saved, after, check_value
+from .replay import Checkpointer, Reading, ReplayLog, SavedNodes, after, check_value
 from .seeds import PassPath, Seeded, inner_seeds, seed_foreign, seed_inner_chain
 from .sources import SourceLink
 from .step_text import step_text
@@ -214,9 +214,9 @@ class Pass:
     def checkpoint(self, pipe: Any, items: int = 1) -> None:
         """Count items, and record where the sources are if it is due. The operator must hold none of their items."""
         if self._checkpointer is not None and self._sources_can_save:
-            self._checkpointer.count(items, lambda: self.now(pipe, Saved()))
+            self._checkpointer.count(items, lambda: self.now(pipe, SavedNodes()))
 
-    def save(self, pipe: Any, saved: Saved) -> Node:
+    def save(self, pipe: Any, saved: SavedNodes) -> Node:
         """Return where the pass is; `saved` has and gets the nodes of sources."""
         if self.error is not None:
             raise RuntimeError(
@@ -239,7 +239,7 @@ class Pass:
         """Say whether each source has a state or is read with numbers."""
         return all(link.can_save or link.log is not None for link in self._links_in_order)
 
-    def now(self, pipe: Any, saved: Saved) -> Node:
+    def now(self, pipe: Any, saved: SavedNodes) -> Node:
         """Return where the operator is. Its own attributes must be as after its last item."""
         node: Node = {}
         attributes = vars(pipe)

@@ -123,7 +123,7 @@ class Throttle:
         return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
 
 
-class Saved(dict[int, Node | None]):
+class SavedNodes(dict[int, Node | None]):
     """The nodes of one snapshot of a chain, by the ids of their pipes."""
 
     def node_of(self, source: Any) -> Node | None:
@@ -233,7 +233,7 @@ class ReplayLog(Snapshots):
                 yield islice(items, step)
                 if self.pulled < expected:
                     return
-                self.count(step, lambda: Saved().node_of(self.source))
+                self.count(step, lambda: SavedNodes().node_of(self.source))
         finally:
             self._throttle = None  # frees its share for the others
 

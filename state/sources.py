@@ -14,7 +14,7 @@ from typing import Any
 from .foreign import OurPipe, TorchMapDataPipe, declares
 from .graph import DataPipe, walk
 from .node import Node, ReadFrom
-from .replay import ReplayLog, Saved
+from .replay import ReplayLog, SavedNodes
 from .seeds import PassPath, derive_seed, seed_foreign
 
 
@@ -132,7 +132,7 @@ class ForeignSource:
             part._detach_reader(inner)
         self._inner.clear()
 
-    def _save_node(self, saved: Saved) -> Node | None:
+    def _save_node(self, saved: SavedNodes) -> Node | None:
         """Return its node."""
         return {"state": self.pipe.state_dict()} if not self._is_map_style and self._can_save_node else None
 
@@ -155,7 +155,7 @@ def source_of(pipe: DataPipe) -> OurPipe | ForeignSource:
 
 def capture(pipe: DataPipe) -> Node | None:
     """Return where a pipe is now."""
-    return Saved().node_of(source_of(pipe))
+    return SavedNodes().node_of(source_of(pipe))
 
 
 def can_capture(pipe: DataPipe) -> bool:

@@ -11,7 +11,7 @@ from .fields import StateField, Tally
 from .foreign import OurPipe
 from .node import Node
 from .passes import ENDED_BY_STOP_ITERATION, Pass
-from .replay import Reading, Saved, expect_no_fewer, expect_same_order
+from .replay import Reading, SavedNodes, expect_no_fewer, expect_same_order
 from .save import load_state, state_of
 from .sources import SourceLink
 from .step_text import step_text
@@ -137,7 +137,7 @@ class Stateful(OurPipe):
         if inner is not None:
             inner.outer = link.outer
 
-    def _save_node(self, saved: Saved) -> Node | None:
+    def _save_node(self, saved: SavedNodes) -> Node | None:
         """Return where the pipe is; `saved` has and gets the nodes of sources."""
         if self._pass is not None and self._pass.begun:
             return self._pass.save(self, saved)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from ...registry import IterDataPipe, Node, PassPath, Saved, own, walk
+from ...registry import IterDataPipe, Node, PassPath, SavedNodes, own, walk
 from ..positions import Epoch, ShardPosition
 
 
@@ -39,7 +39,7 @@ class Dispatched(IterDataPipe[Any]):
             position.advance(message.report)
             yield message.item
 
-    def _save_node(self, saved: Saved) -> Node | None:
+    def _save_node(self, saved: SavedNodes) -> Node | None:
         node = super()._save_node(saved)
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node

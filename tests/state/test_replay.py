@@ -153,7 +153,7 @@ def test_what_is_needed_is_asked_seldom_where_the_answer_takes_long(monkeypatch:
         asked.append(clock.now)
         return max(trail.pulled - 100_000, 0)
 
-    monkeypatch.setattr(reading.Saved, "node_of", node_of)
+    monkeypatch.setattr(reading.SavedNodes, "node_of", node_of)
     trail = reading.ReplayLog(IterableWrapper(range(1_000_000), deepcopy=False), None, 0)
     trail.needed = oldest
     for _ in trail.items():

@@ -67,6 +67,12 @@ def in_order():
         (lambda: ps.read_csv(".", header=None), TypeError, "'header': give column_names=[…] for a file without a"),
         (lambda: ps.read_numpy(".", max_workers=2), TypeError, "takes no max_workers: it is called workers"),
         (lambda: ps.read_parquet(".", read_ahead=2), TypeError, "takes no read_ahead: it is called prefetch"),
+        (
+            lambda: numbers().map(str, max_workers=2),
+            TypeError,
+            ".threadpool_map(fn, max_workers=…) and .processpool_map(fn",
+        ),
+        (lambda: numbers().batch(2, anon=True), TypeError, "DataChunk'>)"),
         (lambda: ps.iter.S3FileLister([], anon=True), TypeError, "give it in storage_options={…}"),
         (lambda: ps.read_csv(".", delimeter=";"), TypeError, "'delimeter': did you mean 'delimiter'"),
         (lambda: DataLoader2([1]), TypeError, "wrap a list, as in penstock.iter.IterableWrapper(items), and a data"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ....registry import IterDataPipe, Node, Saved, T, add_error_context, capture, own
+from ....registry import IterDataPipe, Node, SavedNodes, T, add_error_context, capture, own
 from ....state.passes import path_without_reader, running_pass
 from .generation import Generation, Queue
 
@@ -108,7 +108,7 @@ class Branch(IterDataPipe[T]):
 
     # State
 
-    def _save_node(self, saved: Saved) -> Node | None:
+    def _save_node(self, saved: SavedNodes) -> Node | None:
         current = self._pass
         if current is None or not current.begun or current.ended:
             return super()._save_node(saved)

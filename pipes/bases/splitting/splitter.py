@@ -25,7 +25,7 @@ from ....registry import (
     IterDataPipe,
     Node,
     PassPath,
-    Saved,
+    SavedNodes,
     add_error_context,
     capture,
     own,
@@ -161,7 +161,7 @@ class Splitter(IterDataPipe[T]):
             self.gone = generation.gone
         return iter(items)
 
-    def _save_node(self, saved: Saved) -> Node | None:
+    def _save_node(self, saved: SavedNodes) -> Node | None:
         current = self._pass
         if current is None or not current.begun:
             return super()._save_node(saved)
