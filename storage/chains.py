@@ -11,7 +11,7 @@ from multiprocessing.util import get_temp_dir
 from threading import Event
 from typing import IO, Any
 
-from .addresses import WEB, Address, address_of, without_anonymous
+from .addresses import WEB, Address, address_of, links_of, without_anonymous
 from .clients import environment
 from .local.disk_cache import KeptFiles, NotKept
 
@@ -83,10 +83,19 @@ def first_link(address: Address) -> ChainLink | None:
     return ChainLink(links[0], by_protocol[protocols[0]], address_of("::".join(links[1:]), behind), by_protocol)
 
 
-def file_named_by(address: Address) -> str:
+def file_named_by(links: list[str]) -> str:
     """Return the link of a chain that names the file, as `zip://a.txt.gz`; web URLs lose their query."""
-    link = next((link for link in address.links if "://" in link), address.links[-1])
+    link = next((link for link in links if "://" in link), links[-1])
     return link.partition("?")[0] if link.partition("://")[0] in WEB else link
+
+
+def suffix_of(url: str) -> str:
+    """Return the suffix of the file that an address names, in lower case: in a chain, of the member of an archive.
+
+    >>> suffix_of("tar://a.TXT::simplecache::s3://bucket/all.tar.gz")
+    '.txt'
+    """
+    return os.path.splitext(file_named_by(links_of(url)))[1].lower()
 
 
 def protocol_of(link: str) -> str:

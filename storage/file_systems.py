@@ -70,7 +70,7 @@ def opened(
     if compression := arguments.get("compression"):
         from fsspec.core import compr, get_compression  # type: ignore[import-untyped]  # slow to import
 
-        name = get_compression(file_named_by(address), compression)
+        name = get_compression(file_named_by(address.links), compression)
         others = {argument: value for argument, value in arguments.items() if argument != "compression"}
         packed = opened(address, None, others)
         unpacked = compr[name](packed, mode="r") if name else packed
@@ -136,7 +136,7 @@ def _located(address: Address, link: ChainLink | None, one_attempt: bool) -> tup
     url = address.bare
     if link is not None and (kind := link.archive()):
         below: Any = opened(link.rest)
-        below.original = file_named_by(link.rest)  # fsspec infers a tar's compression from it
+        below.original = file_named_by(link.rest.links)  # fsspec infers a tar's compression from it
         return in_plain_words(url, _archive_in, kind, below, link.options), kind._strip_protocol(link.name), below
     protocols = [*link.by_protocol] if link is not None else [protocol_of(url)]
     given = link.by_protocol if link is not None else {protocols[0]: address.options}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ from typing import IO, Any
 from ...errors.notes import add_note
 from ...registry import ErrorPolicy, Retry
 from ...storage.addresses import is_local_path
+from ...storage.chains import suffix_of
 from ...storage.reading import open_to_seek
 from ...storage.streaming.ranged import Ranged
 from ..arrow import pa, pc, pq
@@ -196,7 +196,7 @@ class ColumnFile:
             if is_text:
                 self._copy = _opener_of_copy(file)
             stream = self._copy() if self._copy is not None else pa.PythonFile(file, mode="r")
-        codec = CODECS.get(os.path.splitext(url)[1].lower()) if is_text else None
+        codec = CODECS.get(suffix_of(url)) if is_text else None
         return stream if codec is None else pa.CompressedInputStream(stream, codec)
 
     def _finished(self, table: pa.Table) -> pa.Table:

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from ...errors.optional import zstandard
 from ...errors.secrets import without_secrets
+from ...storage.chains import suffix_of
 from ...storage.streaming.decompression_limit import Bound, BoundedReader
 from ...storage.streaming.streams import ClosedWhenDropped, can_seek, stream_over
 
@@ -183,9 +184,9 @@ def decompressed(
 
 
 def decompressor_by_name(name: str) -> Callable[[], Any] | None:
-    """Return what decompresses a file whose name ends as that of a compressed one, or None."""
+    """Return what decompresses a file whose name or address ends as that of a compressed one, or None."""
     suffixes = {suffix: kind.new_decompressor for kind in KINDS.values() for suffix in kind.suffixes}
-    return suffixes.get(os.path.splitext(name)[1].lower())
+    return suffixes.get(suffix_of(name))
 
 
 def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:

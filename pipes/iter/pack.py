@@ -388,7 +388,7 @@ def _repeated(like: Any, value: float, times: int) -> Any:
     if not isinstance(like, _ARRAYS):
         return [value] * times
     repeated = like.new_full((times,), value) if isinstance(like, torch.Tensor) else np.full(times, value, like.dtype)
-    if times and abs(float(repeated[0]) - value) >= 0.5:
+    if times and (found := float(repeated[0])) == found != value and not abs(found - value) < 0.5:
         raise ValueError(f"{value} is no value of {like.dtype}, the type of the tokens")
     return repeated
 

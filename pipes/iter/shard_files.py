@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ...errors.secrets import Options
 from ...registry import SHARDING_PRIORITIES, expect_whole, functional_datapipe
+from ...storage.chains import suffix_of
 from ...storage.reading import open_to_seek
 from ...storage.retrying import Transient
 from ...storage.streaming.ranged import Ranged
@@ -139,7 +140,7 @@ class FileSharder(ShardingFilter[Any]):
             return 0
 
     def _bytes(self, url: str) -> int:
-        if os.path.splitext(url)[1].lower() in CODECS or decompressor_by_name(url):
+        if suffix_of(url) in CODECS or decompressor_by_name(url):
             return 0
         with open_to_seek(url, self.storage_options) as file:
             size = file.seek(0, os.SEEK_END)

@@ -30,6 +30,9 @@ _END_RECORD = 22
 _IN_ZIP64 = 2**16 - 1
 """Number of files that refers to the zip64 record."""
 
+_FOLDER = 0x10
+"""The bit of a part's attributes by which DOS marks a folder."""
+
 _SIGNATURE = b"PK\3\4"
 
 _OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.error)
@@ -77,6 +80,7 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: fl
     if not _is_zip(file):
         return _read_old(file, load)
     archive = opened_zip(file)
+    _expect_no_folders(archive)
     expect_within_limit(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
     parts = _Parts(file, archive)
     try:
@@ -102,6 +106,7 @@ def verify(file: IO[bytes]) -> None:
     """Raise zipfile.BadZipFile for a truncated or corrupt zip; otherwise seek to the start of the file."""
     if _is_zip(file):
         archive = opened_zip(file)
+        _expect_no_folders(archive)
         _read_through(archive, archive.infolist())
     file.seek(0)
 
@@ -114,6 +119,12 @@ def _is_zip(file: IO[bytes]) -> bool:
     if zipfile.is_zipfile(file):
         raise zipfile.BadZipFile("the archive is corrupt: its first bytes are not those of a zip")
     return False
+
+
+def _expect_no_folders(archive: zipfile.ZipFile) -> None:
+    """Raise zipfile.BadZipFile for a part that is marked as a folder: torch would leave its tensor uninitialized."""
+    if marked := [part.filename for part in archive.infolist() if part.external_attr & _FOLDER]:
+        raise zipfile.BadZipFile(f"the archive is corrupt: {marked[0]!r} is marked as a folder")
 
 
 def _read_through(archive: zipfile.ZipFile, parts: Iterable[zipfile.ZipInfo]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import tarfile
 import threading
+import zipfile
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -241,3 +243,24 @@ def test_objects_in_s3_are_read_too(s3_server: S3Server, images: list[Path]) -> 
     assert [row["text"] for row in IterableWrapper(["s3://files/a.txt"]).read_text()] == ["one", "two"]
     [batch] = IterableWrapper(["s3://files/a.npy"]).read_numpy()
     assert batch.to_pydict() == {"data": [0, 1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("member", "archive"), [("a.txt", "all.tar.gz"), ("a.txt.gz", "all.tar"), ("a.txt.xz", "all.zip")]
+)
+def test_a_member_is_decompressed_by_its_own_name(member: str, archive: str, tmp_path: Path) -> None:
+    text = b"id\n1\n2\n"
+    content = COMPRESSED[member[-2:]](text) if member[-2:] in COMPRESSED else text
+    if archive.endswith("zip"):
+        with zipfile.ZipFile(tmp_path / archive, "w") as packed:
+            packed.writestr(member, content)
+    else:
+        (tmp_path / member).write_bytes(content)
+        with tarfile.open(tmp_path / archive, "w:gz" if archive.endswith("gz") else "w") as packed_tar:
+            packed_tar.add(tmp_path / member, member)
+    protocol = "zip" if archive.endswith("zip") else "tar"
+    for keeping in ("", "simplecache::"):
+        urls = IterableWrapper([f"{keeping}{protocol}://{member}::file://{tmp_path / archive}"])
+        assert [row["text"] for row in urls.read_text()] == ["id", "1", "2"]
+        if not member.endswith("xz"):  # which Arrow does not decompress
+            assert [batch.to_pylist() for batch in urls.read_csv()] == [[{"id": 1}, {"id": 2}]]

@@ -266,6 +266,21 @@ def test_a_checkpoint_that_was_cut_is_an_error_that_names_it(tmp_path: Path) -> 
             checkpoint.load(tmp_path / "cut.pt")
 
 
+def test_a_part_that_is_marked_as_a_folder_is_an_error(tmp_path: Path) -> None:
+    """Torch reads nothing for such a part, and leaves the memory of its tensor as it was."""
+    path = tmp_path / "c.pt"
+    checkpoint.save(path, model=torch.nn.Linear(2, 2))
+    content = path.read_bytes()
+    entries = [found.start() for found in re.finditer(b"PK\1\2", content)]
+    assert len(entries) > 3
+    for entry in entries:
+        damaged = bytearray(content)
+        damaged[entry + 38] ^= 0x10  # the external attributes
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="c.pt is corrupt: .* is marked as a folder"):
+            checkpoint.load(path)
+
+
 def test_a_checkpoint_is_verified_while_it_is_read_and_not_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     class Counting(io.BytesIO):
         read_in_all = 0
